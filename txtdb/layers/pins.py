@@ -1,0 +1,193 @@
+"""pins.toml: hand-made choices above all patches of a root, each with a reason and an end date.
+
+    [[pin]]
+    iface = "attn_fwd"
+    functional = { Q_dtype = "bf16", CAUSAL_TYPE = 0, BLOCK_DMODEL = 64, ENABLE_DROPOUT = false, BIAS_TYPE = 0 }
+    at = { Max_seqlen_q = [1024, 2048], Max_seqlen_k = 1024 }
+    config = { BLOCK_M = 64, BLOCK_N = 32, num_warps = 4 }
+    reason = "wrong results with the tuned config, see issue 12"
+    until = 2026-12-31
+
+An axis that `at` leaves out means all its declared bins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from txtdb.faults import Fault, Span
+from txtdb.model.schema import ArchSchema, Schema
+from txtdb.model.table import UNSET, Cells, ConfigPool, ConfigValues
+from txtdb.model.toml import TomlReader, parse_toml
+from txtdb.model.values import Functional, Value, functional_rank, has_type, print_value
+
+_HEAD = re.compile(r"^[ \t]*\[\[[ \t]*pin[ \t]*\]\][ \t]*(?:#.*)?$", re.MULTILINE)
+_NAMES = ("iface", "functional", "at", "config", "reason", "until")
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One pin, typed. `bins` are the pinned values on each axis."""
+
+    iface: str
+    functional: Functional
+    bins: tuple[tuple[int, ...], ...]
+    config: ConfigValues
+    reason: str
+    until: date
+    span: Span
+
+
+@dataclass(frozen=True)
+class PinTable:
+    """The pins of one interface as a layer; see `txtdb.model.table.FileTable` for the arrays."""
+
+    file: str
+    functionals: tuple[Functional, ...]
+    bins: tuple[tuple[int, ...], ...]
+    cells: Cells
+    pins: tuple[Pin, ...]
+
+    def cell_span(self, functional_index: int, at: tuple[int, ...]) -> Span:
+        """The head of the pin that sets a cell."""
+        functional = self.functionals[functional_index]
+        values = tuple(bins[index] for bins, index in zip(self.bins, at, strict=True))
+        matching = (
+            p
+            for p in self.pins
+            if p.functional == functional and all(v in b for v, b in zip(values, p.bins, strict=True))
+        )
+        return next((p.span for p in matching), Span(self.file))
+
+
+def read_pins(data: bytes, file: str, arch: str, schemas: Mapping[str, Schema]) -> tuple[tuple[Pin, ...], list[Fault]]:
+    """All pins of one file. A pin that matches nothing is a fault."""
+    content, faults = parse_toml(data, file)
+    if content is None:
+        return (), faults
+    reader = _PinReader(file, "pin")
+    reader.known(content, ("pin",), "pins.toml")
+    tables = reader.tables(content, "pin")
+    pins = [
+        reader.pin(table, span, arch, schemas)
+        for table, span in zip(tables, _head_spans(data, file, len(tables)), strict=True)
+    ]
+    found = tuple(pin for pin in pins if pin)
+    reader.clashes(found)
+    return found, reader.faults
+
+
+def _head_spans(data: bytes, file: str, count: int) -> list[Span]:
+    """Where the pins start. When the text and the decoder disagree on their number, no position is invented."""
+    text = data.decode("utf-8").replace("\r\n", "\n")
+    lines = [text.count("\n", 0, match.start()) + 1 for match in _HEAD.finditer(text)]
+    if len(lines) != count:
+        return [Span(file)] * count
+    return [Span(file, line, 1, line, max(1, len(text.split("\n")[line - 1]))) for line in lines]
+
+
+class _PinReader(TomlReader):
+    def pin(self, table: dict[str, Any], span: Span, arch: str, schemas: Mapping[str, Schema]) -> Pin | None:
+        self.span = span
+        before = len(self.faults)
+        self.known(table, _NAMES, "pin")
+        iface, reason = self.text(table, "iface", "pin"), self.text(table, "reason", "pin")
+        until = table.get("until")
+        if type(until) is not date:
+            self.fault("pin: `until` must be a date", "write it like 2026-12-31, without quotes")
+        if not reason.strip():
+            self.fault("pin: `reason` is empty", "say why this choice is made by hand")
+        schema = schemas.get(iface)
+        arch_schema = schema.for_arch(arch) if schema else None
+        if arch_schema is None:
+            self.fault(f"pin: no interface `{iface}` on {arch}")
+            return None
+        functional = self.functional(self.table(table, "functional", "pin"), arch_schema)
+        bins = self.bins(self.table(table, "at", "pin"), arch_schema)
+        config = self.config(self.table(table, "config", "pin"), arch_schema)
+        if len(self.faults) > before or functional is None or config is None or type(until) is not date:
+            return None
+        return Pin(iface, functional, bins, config, reason, until, span)
+
+    def functional(self, given: dict[str, Any], arch_schema: ArchSchema) -> Functional | None:
+        schema = arch_schema.schema
+        self.known(given, schema.key_names, "pin: functional")
+        values: list[Value] = []
+        for key in schema.keys:
+            value = given.get(key.name)
+            if value is None or not has_type(value, key.type):
+                self.fault(f"pin: functional needs {key.name} as {key.type}")
+                return None
+            values.append(value)
+        functional = tuple(values)
+        if not arch_schema.supports(functional):
+            self.fault(
+                "pin: matches nothing: there is no such functional here",
+                "correct its values, or remove the pin",
+            )
+        return functional
+
+    def bins(self, given: dict[str, Any], arch_schema: ArchSchema) -> tuple[tuple[int, ...], ...]:
+        names = arch_schema.schema.axis_names
+        self.known(given, names, "pin: at")
+        chosen = []
+        for name, declared in zip(names, arch_schema.bins, strict=True):
+            value = given.get(name, list(declared))
+            values = value if isinstance(value, list) else [value]
+            for item in values:
+                if type(item) is not int or item not in declared:
+                    self.fault(
+                        f"pin: matches nothing: {item!r} is no bin of {name}",
+                        f"its bins are {' '.join(map(str, declared))}",
+                    )
+            chosen.append(tuple(item for item in values if type(item) is int))
+        return tuple(chosen)
+
+    def config(self, given: dict[str, Any], arch_schema: ArchSchema) -> ConfigValues | None:
+        schema = arch_schema.schema
+        self.known(given, schema.field_names, "pin: config")
+        values: list[Value] = []
+        for item in schema.config:
+            value = given.get(item.name, item.default)
+            if value is None or not has_type(value, item.type):
+                self.fault(f"pin: config needs {item.name} as {item.type}")
+                return None
+            values.append(value)
+        reason = arch_schema.illegal(tuple(values))
+        if reason:
+            self.fault(f"pin: {reason}")
+        return tuple(values)
+
+    def clashes(self, pins: tuple[Pin, ...]) -> None:
+        taken: dict[tuple[object, ...], Pin] = {}
+        for pin in pins:
+            for at in product(*pin.bins):
+                other = taken.setdefault((pin.iface, pin.functional, at), pin)
+                if other is not pin:
+                    self.span = pin.span
+                    where = " ".join(map(print_value, pin.functional))
+                    self.fault(
+                        f"pin: [{where}] {','.join(map(str, at))} is pinned already in line {other.span.line}",
+                        "keep one",
+                    )
+                    break
+
+
+def pin_table(pins: tuple[Pin, ...], file: str, pool: ConfigPool) -> PinTable:
+    """The layer that pins of one interface make."""
+    axes = len(pins[0].bins)
+    bins = tuple(tuple(sorted({value for pin in pins for value in pin.bins[axis]})) for axis in range(axes))
+    functionals = tuple(sorted({pin.functional for pin in pins}, key=functional_rank))
+    cells = np.full((len(functionals), *map(len, bins)), UNSET, np.int32)
+    for pin in pins:
+        places = [[b.index(v) for v in values] for b, values in zip(bins, pin.bins, strict=True)]
+        cells[np.ix_([functionals.index(pin.functional)], *places)] = pool.intern(pin.config)
+    cells.flags.writeable = False
+    return PinTable(file, functionals, bins, cells, pins)

@@ -1,0 +1,1 @@
+"""Typed records: values, schemas, arch facts, and a file's cells as arrays."""

@@ -1,0 +1,90 @@
+"""archs.toml: facts of each architecture, and the names under which people ask for one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from txtdb.faults import Fault, Span
+from txtdb.model.toml import TomlReader, parse_toml
+
+_FACTS = ("wave_size", "lds_bytes", "vgpr_budget", "compute_units", "xcds")
+_TEXTS = ("pack", "gpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """Facts of one architecture; None where they are not known.
+
+    `wave_size` in lanes, `lds_bytes` per workgroup, `vgpr_budget` in 32-bit registers per lane, `compute_units` and
+    `xcds` (dies) per device. `pack` names the file of kernel images, `gpu` the device in exported databases.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    wave_size: int | None = None
+    lds_bytes: int | None = None
+    vgpr_budget: int | None = None
+    compute_units: int | None = None
+    xcds: int | None = None
+    pack: str | None = None
+    gpu: str | None = None
+
+    @property
+    def gpu_name(self) -> str:
+        """The name on export: as stated, else the arch's default variant `_mod0`."""
+        return self.gpu or (self.name if "_mod" in self.name else f"{self.name}_mod0")
+
+
+def read_archs(data: bytes, file: str) -> tuple[dict[str, Arch], list[Fault]]:
+    """Read archs.toml: arch name → facts."""
+    content, faults = parse_toml(data, file)
+    if content is None:
+        return {}, faults
+    reader = TomlReader(file, "archs")
+    reader.known(content, ("arch",), "archs.toml")
+    tables = reader.table(content, "arch", "archs.toml")
+    archs = {name: _read_arch(reader, name, reader.table(tables, name, "arch")) for name in tables}
+    owners: dict[str, str] = {}
+    for arch in archs.values():
+        for alias in map(_plain, (arch.name, *arch.aliases)):
+            if owners.setdefault(alias, arch.name) != arch.name:
+                reader.fault(f"`{alias}` names both {owners[alias]} and {arch.name}", "an alias belongs to one arch")
+    return archs, reader.faults
+
+
+def _read_arch(reader: TomlReader, name: str, table: dict[str, object]) -> Arch:
+    where = f"arch {name}"
+    reader.known(table, ("aliases", *_FACTS, *_TEXTS), where)
+    facts: dict[str, int | None] = {}
+    for fact in _FACTS:
+        value = table.get(fact)
+        if value is not None and (type(value) is not int or value <= 0):
+            reader.fault(f"{where}: `{fact}` must be a positive int")
+            value = None
+        facts[fact] = value if isinstance(value, int) else None
+    texts = {text: reader.text(table, text, where) for text in _TEXTS if text in table}
+    aliases = reader.list_of(table.get("aliases", []), str, f"{where}: `aliases`")
+    return Arch(name, aliases, **facts, **texts)  # type: ignore[arg-type]
+
+
+def split_archs(given: Iterable[str]) -> list[str]:
+    """Names separated by commas, semicolons or blanks."""
+    return [name for text in given for name in re.split(r"[,;\s]+", text) if name]
+
+
+def find_arch(name: str, archs: dict[str, Arch]) -> Arch | Fault:
+    """The arch that a name or alias means, whatever its case and feature suffixes (`gfx90a:sramecc+:xnack-`)."""
+    plain = _plain(name)
+    for arch in archs.values():
+        if plain in map(_plain, (arch.name, *arch.aliases)):
+            return arch
+    near = difflib.get_close_matches(plain, list(archs), 1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return Fault("unknown-arch", Span(name), f"unknown arch `{name}`", f"{guess}known are {', '.join(sorted(archs))}")
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().partition(":")[0]

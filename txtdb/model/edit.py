@@ -1,0 +1,142 @@
+"""Cells of an existing file, changed: its symbols, comments and order stay, so that the diff shows the change alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from txtdb.model.schema import Schema
+from txtdb.model.table import MASKED, UNSET, ConfigValues
+from txtdb.model.values import Functional, Value, parse_value, print_value, print_values
+from txtdb.syntax import Block, Directive, Entry, GridRow, Row, Source, print_source
+from txtdb.syntax.symbols import next_symbols
+
+CellEdits = Mapping[tuple[Functional, tuple[int, ...]], ConfigValues | int]
+
+
+def edit_cells(source: Source, schema: Schema, edits: CellEdits) -> str:
+    """The canonical text of a file with some cells changed.
+
+    `edits` maps (functional, bins) to a config's values in schema order, or to MASKED or UNSET. A config that is new to
+    the file gets the next free symbol; a functional that is new gets a block.
+
+    Raises KeyError when a bin is none of the file's, or the file has no grid yet.
+    """
+    editor = _Editor(source, schema)
+    for (functional, bins), content in edits.items():
+        editor.set_cell(functional, bins, content)
+    return print_source(editor.result())
+
+
+class _Editor:
+    def __init__(self, source: Source, schema: Schema) -> None:
+        self._source, self._schema = source, schema
+        document = source.document
+        self._fields = document.config_fields
+        self._entries = list(document.palette)
+        self._key_order = [schema.key_names.index(name) for name in document.keys]
+        self._numbers = {self._values(entry): number for number, entry in reversed(list(enumerate(self._entries)))}
+        self._blocks = [*document.blocks]
+        self._rows: list[dict[int, GridRow] | None] = [None] * len(self._blocks)
+        self._places = {tuple(block.values): number for number, block in enumerate(document.blocks)}
+
+    def set_cell(self, functional: Functional, bins: tuple[int, ...], content: ConfigValues | int) -> None:
+        cell = content if isinstance(content, int) else self._number(content)
+        number, column = self._position(bins)
+        rows = self._block_rows(functional)
+        row = rows.get(number)
+        cells = list(row.cells) if row else [UNSET] * self._source.shape.width
+        cells[column] = cell
+        rows[number] = GridRow(number, number + 1, cells, row.source if row else Row(0, ""))
+
+    def result(self) -> Source:
+        """The changed file. Blocks whose every cell became transparent are gone."""
+        rows = [self._listed(number) for number in range(len(self._blocks))]
+        kept = [number for number, block in enumerate(rows) if any(c != UNSET for row in block for c in row.cells)]
+        document = replace(
+            self._source.document,
+            palette=tuple(self._entries),
+            directives=tuple(self._directives()),
+            blocks=tuple(self._blocks[number] for number in kept),
+        )
+        return Source(document, self._source.shape, tuple(rows[number] for number in kept))
+
+    def _listed(self, number: int) -> tuple[GridRow, ...]:
+        changed = self._rows[number]
+        return self._source.rows[number] if changed is None else tuple(changed.values())
+
+    def _block_rows(self, functional: Functional) -> dict[int, GridRow]:
+        """The block's rows taken apart into single ones; a new block where there is none."""
+        key = tuple(print_value(functional[place]) for place in self._key_order)
+        if key not in self._places:
+            self._places[key] = len(self._blocks)
+            self._blocks.append(Block(0, f"[{' '.join(key)}]"))
+            self._rows.append({})
+        number = self._places[key]
+        rows = self._rows[number]
+        if rows is None:
+            rows = self._rows[number] = dict(_single_rows(self._source.rows[number]))
+        return rows
+
+    def _position(self, bins: tuple[int, ...]) -> tuple[int, int]:
+        """Flat row number and column of a cell."""
+        places = []
+        for value, (name, values) in zip(bins, self._source.shape.axes, strict=True):
+            if value not in values:
+                raise KeyError(f"{value} is no bin of axis {name}")
+            places.append(values.index(value))
+        number = 0
+        for place, length in zip(places[:-1], self._source.shape.lengths, strict=False):
+            number = number * length + place
+        return number, places[-1]
+
+    def _values(self, entry: Entry) -> ConfigValues:
+        given = dict(zip(self._fields, entry.values, strict=True))
+        values: list[Value | None] = [
+            parse_value(given[item.name], item.type) if item.name in given else item.default
+            for item in self._schema.config
+        ]
+        return tuple(value for value in values if value is not None)
+
+    def _number(self, config: ConfigValues) -> int:
+        if config not in self._numbers:
+            self._show_fields(config)
+            self._numbers[config] = len(self._entries)
+            symbol = next(iter(next_symbols(entry.symbol for entry in self._entries)))
+            self._entries.append(Entry(0, f"{symbol} = {self._spelled(config)}"))
+        return self._numbers[config]
+
+    def _spelled(self, config: ConfigValues) -> str:
+        given = self._schema.config_dict(config)
+        return print_values(given[name] for name in self._fields)
+
+    def _show_fields(self, config: ConfigValues) -> None:
+        """Fields that the file leaves at their default and this config does not are written out from now on."""
+        pairs = zip(self._schema.config, config, strict=True)
+        new = [item.name for item, value in pairs if item.name not in self._fields and value != item.default]
+        if not new:
+            return
+        contents = [self._values(entry) for entry in self._entries]
+        self._fields = [*self._fields, *new]
+        self._entries = [
+            replace(entry, text=f"{entry.symbol} = {self._spelled(values)}")
+            for entry, values in zip(self._entries, contents, strict=True)
+        ]
+
+    def _directives(self) -> Iterable[Directive]:
+        for directive in self._source.document.directives:
+            yield (
+                replace(directive, text=f"#! config {' '.join(self._fields)}")
+                if directive.name == "config"
+                else directive
+            )
+
+
+def _single_rows(rows: tuple[GridRow, ...]) -> Iterable[tuple[int, GridRow]]:
+    for row in rows:
+        for number in range(row.first, row.stop):
+            source = row.source if number == row.first else Row(row.source.line, "")
+            yield number, GridRow(number, number + 1, row.cells, source)
+
+
+__all__ = ["MASKED", "UNSET", "CellEdits", "edit_cells"]

@@ -1,0 +1,79 @@
+"""TOML files → dictionaries, and the small checks that schema, arch facts and pins share."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from txtdb.faults import Fault, Severity, Span
+
+_POSITION = re.compile(r"\(at line (\d+), column (\d+)\)")
+
+
+def parse_toml(data: bytes, file: str) -> tuple[dict[str, Any] | None, list[Fault]]:
+    """Decode a TOML file; a fault carries the position that the decoder names."""
+    try:
+        return tomllib.loads(data.decode("utf-8").replace("\r\n", "\n")), []
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return None, [
+            Fault("not-utf8", Span(file, line, 1, line, 1), "the file is not valid UTF-8", "save it as UTF-8")
+        ]
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = _POSITION.search(str(error))
+        line, column = (int(found[1]), int(found[2])) if found else (0, 0)
+        return None, [Fault("toml", Span(file, line, column, line, column), f"no valid TOML: {error}", "")]
+
+
+@dataclass
+class TomlReader:
+    """Reads typed values out of one decoded file and collects what is wrong with them."""
+
+    file: str
+    rule: str
+    faults: list[Fault] = field(default_factory=list)
+    span: Span | None = None
+
+    def fault(self, message: str, hint: str = "", severity: Severity = Severity.ERROR) -> None:
+        """Record one fault, at the current span."""
+        self.faults.append(Fault(self.rule, self.span or Span(self.file), message, hint, severity))
+
+    def known(self, table: Mapping[str, Any], names: Collection[str], where: str) -> None:
+        """Complain about names that have no meaning here: a misspelt option must not be ignored."""
+        for name in table:
+            if name not in names:
+                self.fault(f"{where}: unknown name `{name}`", f"known are {', '.join(sorted(names))}")
+
+    def text(self, table: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:
+        """A text value; a missing one without default is a fault."""
+        value = table.get(name, default)
+        if isinstance(value, str):
+            return value
+        self.fault(f"{where}: `{name}` must be a text" if name in table else f"{where}: `{name}` is missing")
+        return default or ""
+
+    def tables(self, table: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+        """An array of tables; absent means empty."""
+        value = table.get(name, [])
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            return value
+        self.fault(f"`{name}` must be an array of tables (`[[{name}]]`)")
+        return []
+
+    def table(self, table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+        """A table; absent means empty."""
+        value = table.get(name, {})
+        if isinstance(value, dict):
+            return value
+        self.fault(f"{where}: `{name}` must be a table")
+        return {}
+
+    def list_of(self, value: object, kind: type, where: str) -> tuple[Any, ...]:
+        """A list whose items are exactly of the given Python type."""
+        if isinstance(value, list) and all(type(item) is kind for item in value):
+            return tuple(value)
+        self.fault(f"{where} must be a list of {kind.__name__} values")
+        return ()
