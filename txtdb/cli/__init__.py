@@ -1,0 +1,49 @@
+"""The console program `txtdb`. Commands are imported when they are run, so that each starts fast."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+import click
+
+# name → module of this package and the command in it
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("checking", "check"),
+    "explain": ("looking", "explain"),
+    "export": ("exporting", "export"),
+    "fmt": ("formatting", "fmt"),
+    "import": ("importing", "import_"),
+    "resolve": ("looking", "resolve"),
+    "schema": ("looking", "schema"),
+    "set": ("editing", "set_"),
+    "show": ("looking", "show"),
+}
+COMMANDS_GROUP = "txtdb.commands"
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported by name; other packages add theirs through an entry-point group."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        plugins = (point.name for point in entry_points(group=COMMANDS_GROUP))
+        return sorted({*_COMMANDS, *plugins})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS:
+            module, attribute = _COMMANDS[cmd_name]
+            command = getattr(import_module(f"txtdb.cli.{module}"), attribute)
+        else:
+            points = entry_points(group=COMMANDS_GROUP, name=cmd_name)
+            command = next((point.load() for point in points), None)
+        assert command is None or isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="txtdb", prog_name="txtdb")
+def main() -> None:
+    """Tuning databases of GPU kernels as text.
+
+    Exit codes: 0 clean, 1 findings or incomplete, 2 usage or environment.
+    """

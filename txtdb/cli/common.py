@@ -1,0 +1,97 @@
+"""What the commands share: the root and its overlays, arch selection, and how faults and JSON reach the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from txtdb.faults import Fault, Severity, errors
+from txtdb.layers.database import Database, open_database
+from txtdb.model.archs import find_arch, split_archs
+
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+root_argument = click.argument("root", type=click.Path(path_type=Path))
+
+
+def overlay_option(command: _Command) -> _Command:
+    """`--overlay DIR`, repeatable: further roots, each above all before it."""
+    return click.option(
+        "--overlay",
+        "overlays",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="A further root whose layers lie above ROOT's; repeat for several, the last is the highest.",
+    )(command)
+
+
+def format_option(*formats: str) -> Callable[[_Command], _Command]:
+    """`--format` with `text` as the default."""
+    return click.option("--format", "style", type=click.Choice(["text", *formats]), default="text", show_default=True)
+
+
+def open_root(root: Path, overlays: Sequence[Path] = ()) -> Database:
+    """Open a database, or end with exit code 2 when it is none."""
+    database = open_database(root, overlays)
+    if errors(database.faults):
+        fail(database.faults, EXIT_USAGE)
+    return database
+
+
+def choose_archs(database: Database, given: Iterable[str]) -> list[str]:
+    """Arch names from options (commas, semicolons, blanks and aliases allowed); all of them when none is given."""
+    names = split_archs(given)
+    found = [find_arch(name, database.archs) for name in names]
+    unknown = [item for item in found if isinstance(item, Fault)]
+    if unknown:
+        fail(unknown, EXIT_USAGE)
+    chosen = sorted({item.name for item in found if not isinstance(item, Fault)})
+    return chosen if names else sorted(database.archs)
+
+
+def fail(faults: Iterable[Fault], code: int = EXIT_FINDINGS) -> NoReturn:
+    """Print faults to stderr and end the program."""
+    print_faults(faults)
+    sys.exit(code)
+
+
+def print_faults(faults: Iterable[Fault]) -> None:
+    """Faults to stderr, one after the other, coloured on a terminal."""
+    for fault in faults:
+        click.echo(fault_text(fault), err=True)
+
+
+def fault_text(fault: Fault) -> str:
+    """One fault for a terminal; click drops the colours elsewhere."""
+    colour = "red" if fault.severity is Severity.ERROR else "yellow"
+    head = f"{click.style(str(fault.span), bold=True)}: {click.style(fault.severity, fg=colour)}: {fault.message}"
+    text = f"{head} {click.style(f'[{fault.rule}]', dim=True)}"
+    return f"{text}\n    {fault.hint}" if fault.hint else text
+
+
+def fault_json(fault: Fault) -> dict[str, Any]:
+    """One fault as plain data."""
+    return {
+        "rule": fault.rule,
+        "severity": str(fault.severity),
+        "file": fault.span.file,
+        "line": fault.span.line,
+        "column": fault.span.column,
+        "last_line": fault.span.last_line,
+        "last_column": fault.span.last_column,
+        "message": fault.message,
+        "hint": fault.hint,
+    }
+
+
+def print_json(data: object) -> None:
+    """Plain data to stdout."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
