@@ -1,0 +1,1 @@
+"""Tests; `tests.build` writes the small databases that they share."""

@@ -1,0 +1,309 @@
+"""Files, patches, pins and evidence: what no layer uses, what changes nothing, and ground that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import combinations
+
+import numpy as np
+
+from txtdb.check.context import Context, Mask, harmless
+from txtdb.check.finding import CellRef, Finding
+from txtdb.faults import Severity, Span
+from txtdb.layers.database import LoadedFile
+from txtdb.layers.listing import LayerFile
+from txtdb.layers.resolve import Fold, Layer, bin_index, empty_fold, fold_layers, ground_digest
+from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.table import UNSET, Cells, FileTable, functional_text
+from txtdb.model.values import Functional
+
+
+def unreachable_files(context: Context) -> Iterator[Finding]:
+    """`unused-file`, `unknown-arch`, `unknown-iface`, `unreachable-file`: files that no lookup can reach."""
+    database = context.database
+    for number, listing in enumerate(database.listings):
+        strays = [*listing.strays, *(listing.schemas.values() if number else ())]
+        for path in strays:
+            yield _file_finding(
+                "unused-file", path.as_posix(), "no layer uses this file", "remove it, or correct its name"
+            )
+        for folder in listing.folders:
+            if folder not in database.archs:
+                path = (listing.root / folder).as_posix()
+                yield _file_finding(
+                    "unknown-arch", path, f"archs.toml has no arch `{folder}`", "add it, or correct the name"
+                )
+    for file in context.layer_files:
+        yield from _unreachable(context, file)
+
+
+def _unreachable(context: Context, file: LayerFile) -> Iterator[Finding]:
+    schema = context.database.schemas.get(file.iface)
+    if file.arch not in context.database.archs:
+        return
+    if schema is None:
+        broken = file.iface in context.database.listings[0].schemas
+        if not broken:
+            hint = f"add schema/{file.iface}.toml, or correct the name"
+            yield _file_finding("unknown-iface", file.display, f"no schema declares `{file.iface}`", hint, file.arch)
+    elif file.arch not in schema.archs:
+        text = f"{file.iface} does not exist on {file.arch}: no lookup reaches this file"
+        yield _file_finding(
+            "unreachable-file", file.display, text, f"add [arch.{file.arch}] to {schema.file}", file.arch
+        )
+
+
+def _file_finding(rule: str, path: str, message: str, hint: str, arch: str = "") -> Finding:
+    return Finding(rule, Severity.ERROR, Span(path), message, hint, arch)
+
+
+def unreachable_blocks(context: Context) -> Iterator[Finding]:
+    """`unreachable-block`: a functional that does not exist on its arch; every lookup of it says `unsupported`."""
+    for loaded in context.files:
+        if loaded.table is None:
+            continue
+        schema = context.schema(loaded.file.iface)
+        arch_schema = schema.for_arch(loaded.file.arch)
+        assert arch_schema is not None, "Context.files holds files of declared archs only"
+        for place, functional in enumerate(loaded.table.functionals):
+            if not arch_schema.supports(functional):
+                text = functional_text(schema, functional)
+                yield Finding(
+                    "unreachable-block",
+                    Severity.ERROR,
+                    loaded.table.block_span(place),
+                    f"{text} does not exist on {loaded.file.arch}: no lookup reaches this block",
+                    "correct its values, or declare it in the schema",
+                    loaded.file.arch,
+                    loaded.file.iface,
+                )
+
+
+def undeclared_bins(context: Context) -> Iterator[Finding]:
+    """`undeclared-bin`: a bin of a file that the schema does not declare for the arch."""
+    for loaded in context.files:
+        if loaded.source is None or loaded.table is None or not harmless(loaded.faults):
+            continue
+        arch_schema = context.schema(loaded.file.iface).for_arch(loaded.file.arch)
+        assert arch_schema is not None, "Context.files holds files of declared archs only"
+        directives = [d for d in loaded.source.document.directives if d.name == "axis"]
+        for directive, declared in zip(directives, arch_schema.bins, strict=False):
+            for index, text in enumerate(directive.args[1:], 1):
+                if int(text) not in declared:
+                    yield Finding(
+                        "undeclared-bin",
+                        Severity.WARNING,
+                        directive.arg_span(loaded.file.display, index),
+                        f"{directive.args[0]} has no declared bin {text} on {loaded.file.arch}",
+                        "declare it in the schema, so that missing cells are found, or remove it",
+                        loaded.file.arch,
+                        loaded.file.iface,
+                    )
+
+
+def patch_effects(context: Context) -> Iterator[Finding]:
+    """`no-op-override` and `stale-onto`: patches held against the table below them."""
+    for arch, iface in context.database.places():
+        if not any(file.number is not None for _, file in context.database.layer_files(arch, iface)):
+            continue
+        view = context.view((arch, iface))
+        if view is not None:
+            yield from _patch_effects(context, view.table)
+
+
+def _patch_effects(context: Context, table: ResolvedTable) -> Iterator[Finding]:
+    start = empty_fold(len(table.schema.axes))
+    below = [start, *fold_layers(table.layers, start)]
+    for number, layer in enumerate(table.layers):
+        if layer.kind == "patch" and layer.arch == table.arch and isinstance(layer.table, FileTable):
+            yield from _no_op(table, layer, layer.table, below[number])
+            yield from _stale_onto(table, layer, layer.table, below[number])
+
+
+def ground_under(below: Fold, table: FileTable) -> Cells:
+    """What lookups of the table below give at every cell of a file's grid; same shape as the file's cells."""
+    if not below.functionals:
+        return np.full_like(table.cells, UNSET)
+    rows = [below.index.get(functional, -1) for functional in table.functionals]
+    places = [[bin_index(have, v) for v in own] for have, own in zip(below.bins, table.bins, strict=True)]
+    ground = below.cells[np.ix_(rows, *places)]
+    ground[np.array(rows) < 0] = UNSET
+    return ground
+
+
+def _no_op(table: ResolvedTable, layer: Layer, file: FileTable, below: Fold) -> Iterator[Finding]:
+    same = (file.cells != UNSET) & (file.cells == ground_under(below, file))
+    names = table.schema.key_names
+    for row, cells in _by_row(file, same):
+        places = [(cells[0][0], tuple(place)) for _, *place in cells]
+        refs = tuple(
+            CellRef(
+                tuple(zip(names, file.functionals[functional], strict=True)),
+                tuple(bins[index] for bins, index in zip(file.bins, at, strict=True)),
+            )
+            for functional, at in places
+        )
+        yield Finding(
+            "no-op-override",
+            Severity.WARNING,
+            row,
+            f"{len(refs)} cells repeat what lies below",
+            "leave them out (`.`)",
+            table.arch,
+            table.iface,
+            (),
+            refs,
+        )
+
+
+def _by_row(file: FileTable, mask: Mask) -> Iterator[tuple[Span, list[list[int]]]]:
+    """The cells of a mask, grouped by the row line that holds them."""
+    rows: dict[tuple[int, int], tuple[Span, list[list[int]]]] = {}
+    for functional, *at in np.argwhere(mask).tolist():
+        row = file.row_of(functional, tuple(at))
+        assert row is not None, "a set cell stands in a row"
+        span = row.span(file.source.file)
+        rows.setdefault((functional, row.line), (span, []))[1].append([functional, *at])
+    yield from rows.values()
+
+
+def _stale_onto(table: ResolvedTable, layer: Layer, file: FileTable, below: Fold) -> Iterator[Finding]:
+    directive = file.source.document.directive("onto")
+    if directive is None:
+        return
+    digest = ground_digest(table.schema, table.pool, below, file)
+    if directive.args[0] != digest:
+        yield Finding(
+            "stale-onto",
+            Severity.WARNING,
+            directive.arg_span(layer.file, 0),
+            "the cells under this patch are not what it was made for",
+            f"look at them again, then write `#! onto {digest}`",
+            table.arch,
+            table.iface,
+        )
+
+
+def equal_numbers(context: Context) -> Iterator[Finding]:
+    """`equal-patch-number`: two patches of one root with one number; an error when they set a common cell."""
+    for listing in context.database.listings:
+        for files in listing.patches.values():
+            for first, second in combinations(files, 2):
+                if first.number == second.number:
+                    yield _equal_number(context, context.database.file(first), context.database.file(second))
+
+
+def _equal_number(context: Context, first: LoadedFile, second: LoadedFile) -> Finding:
+    common = _common_cells(context, first, second)
+    return Finding(
+        "equal-patch-number",
+        Severity.ERROR if common else Severity.WARNING,
+        Span(second.file.display),
+        f"{first.file.path.name} has the same number"
+        + (f" and sets {len(common)} of the same cells" if common else ""),
+        "give one of them another number",
+        second.file.arch,
+        second.file.iface,
+        (),
+        common,
+    )
+
+
+def _common_cells(context: Context, first: LoadedFile, second: LoadedFile) -> tuple[CellRef, ...]:
+    if first.table is None or second.table is None or first.file.iface not in context.database.schemas:
+        return ()
+    names = context.schema(first.file.iface).key_names
+    common = sorted(_set_cells(first.table) & _set_cells(second.table), key=repr)
+    return tuple(CellRef(tuple(zip(names, functional, strict=True)), at) for functional, at in common)
+
+
+def _set_cells(table: FileTable) -> set[tuple[Functional, tuple[int, ...]]]:
+    return {
+        (table.functionals[first], tuple(bins[place] for bins, place in zip(table.bins, at, strict=True)))
+        for first, *at in np.argwhere(table.cells != UNSET).tolist()
+    }
+
+
+def shadowed_names(context: Context) -> Iterator[Finding]:
+    """`same-name-patch`: a patch of an overlay with the file name of a patch below it. Both apply."""
+    seen: dict[str, str] = {}
+    for file in context.layer_files:
+        if file.number is None:
+            continue
+        below = seen.setdefault(file.name, file.display)
+        if below != file.display:
+            yield Finding(
+                "same-name-patch",
+                Severity.WARNING,
+                Span(file.display),
+                f"a patch of this name lies below: {below}; both apply, this one last",
+                "rename it",
+                file.arch,
+                file.iface,
+            )
+
+
+def unused_layers(context: Context) -> Iterator[Finding]:
+    """`unused-layer`: a table or patch every cell of which is overridden, in all archs."""
+    winning: set[int] = set()
+    judged: set[int] = set()
+    for view in context.views():
+        for number, layer in enumerate(view.table.layers):
+            judged.add(id(layer.table))
+            if (view.table.winner == number).any():
+                winning.add(id(layer.table))
+    for loaded in context.files:
+        table = loaded.table
+        if table is not None and id(table) in judged - winning and (table.cells != UNSET).any():
+            yield Finding(
+                "unused-layer",
+                Severity.WARNING,
+                Span(loaded.file.display),
+                "every cell of this file is overridden by a higher layer",
+                "remove the file",
+                loaded.file.arch,
+                loaded.file.iface,
+            )
+
+
+def expired_pins(context: Context) -> Iterator[Finding]:
+    """`expired-pin`: a pin behind its end date. It holds until it is removed."""
+    for listing in context.database.listings:
+        for arch, path in listing.pins.items():
+            for pin in context.database.pins(path, arch)[0]:
+                if pin.until < context.today:
+                    yield Finding(
+                        "expired-pin",
+                        Severity.WARNING,
+                        pin.span,
+                        f"the pin ended on {pin.until} and still holds: {pin.reason}",
+                        "remove it, or give it a new date",
+                        arch,
+                        pin.iface,
+                    )
+
+
+def evidence_files(context: Context) -> Iterator[Finding]:
+    """`missing-evidence` and `evidence-digest`: the files that `#! evidence` names."""
+    for loaded in context.files:
+        if loaded.source is None:
+            continue
+        for directive in loaded.source.document.directives:
+            if directive.name == "evidence":
+                yield from _evidence(loaded, directive.args, directive.span(loaded.file.display))
+
+
+def _evidence(loaded: LoadedFile, args: list[str], span: Span) -> Iterator[Finding]:
+    name, digest = args
+    path = loaded.file.path.parent / "evidence" / name
+    inside = path.name == name
+    arch, iface = loaded.file.arch, loaded.file.iface
+    if not inside or not path.is_file():
+        text = f"there is no evidence file {name}"
+        yield Finding(
+            "missing-evidence", Severity.ERROR, span, text, "it lies in the arch's evidence folder", arch, iface
+        )
+    elif digest != "sha256:" + sha256(path.read_bytes()).hexdigest():
+        text = f"evidence file {name} is not the one that this file was made from"
+        yield Finding("evidence-digest", Severity.ERROR, span, text, "restore it, or measure again", arch, iface)

@@ -1,0 +1,69 @@
+"""`txtdb check`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+
+import click
+
+from txtdb.check.baseline import baseline_text, compare
+from txtdb.check.report import RENDERERS
+from txtdb.check.run import Report, run_checks
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, overlay_option, root_argument
+from txtdb.faults import Severity, errors
+from txtdb.files import atomic_write
+from txtdb.layers.database import open_database
+
+# Faults that mean that there is nothing to check.
+_NO_DATABASE = ("no-root", "no-archs")
+
+
+@click.command()
+@root_argument
+@overlay_option
+@click.option("--strict", is_flag=True, help="Warnings fail as well.")
+@format_option("json", "github", "sarif")
+@click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings that do not fail.")
+@click.option("--write-baseline", is_flag=True, help="Write all present findings to the --baseline file.")
+@click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The day for end dates of pins.  [default: today]")
+def check(
+    root: Path,
+    overlays: tuple[Path, ...],
+    strict: bool,
+    style: str,
+    baseline: Path | None,
+    write_baseline: bool,
+    today: datetime | None,
+) -> None:
+    """Check the whole database ROOT: every arch and every layer that is there.
+
+    Exit code 0: clean; 1: errors, or warnings with --strict; 2: there is nothing to check.
+    """
+    if write_baseline and baseline is None:
+        raise click.UsageError("--write-baseline needs --baseline FILE")
+    database = open_database(root, overlays)
+    if any(fault.rule in _NO_DATABASE for fault in errors(database.faults)):
+        fail(database.faults, EXIT_USAGE)
+    report = run_checks(database, today.date() if today else date.today())
+    if baseline and write_baseline:
+        atomic_write(baseline, baseline_text(report.findings, root).encode())
+        click.echo(f"{len(report.findings)} findings written to {baseline}", err=True)
+    if baseline:
+        report = _without_known(report, baseline, root)
+    click.echo(RENDERERS[style](report))
+    failing = [f for f in report.findings if strict or f.severity is Severity.ERROR]
+    sys.exit(EXIT_FINDINGS if failing else 0)
+
+
+def _without_known(report: Report, baseline: Path, root: Path) -> Report:
+    try:
+        text = baseline.read_text(encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot read the baseline: {error}") from error
+    compared = compare(report.findings, text, baseline.as_posix(), root)
+    if compared.known:
+        click.echo(f"{len(compared.known)} known findings are in {baseline}", err=True)
+    return replace(report, findings=compared.new)
