@@ -168,7 +168,7 @@ class Context:
         for listing in self.database.listings:
             if place in listing.tables:
                 return Span(listing.tables[place].display)
-        return Span((self.database.roots[0] / arch / f"{iface}.txtdb").as_posix())
+        return Span(f"{self.database.listings[0].label}/{arch}/{iface}.txtdb")
 
 
 def declared_view(table: ResolvedTable) -> DeclaredView:

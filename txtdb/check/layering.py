@@ -26,11 +26,11 @@ def unreachable_files(context: Context) -> Iterator[Finding]:
         strays = [*listing.strays, *(listing.schemas.values() if number else ())]
         for path in strays:
             yield _file_finding(
-                "unused-file", path.as_posix(), "no layer uses this file", "remove it, or correct its name"
+                "unused-file", listing.shown(path), "no layer uses this file", "remove it, or correct its name"
             )
         for folder in listing.folders:
             if folder not in database.archs:
-                path = (listing.root / folder).as_posix()
+                path = f"{listing.label}/{folder}"
                 yield _file_finding(
                     "unknown-arch", path, f"archs.toml has no arch `{folder}`", "add it, or correct the name"
                 )
@@ -270,8 +270,8 @@ def unused_layers(context: Context) -> Iterator[Finding]:
 def expired_pins(context: Context) -> Iterator[Finding]:
     """`expired-pin`: a pin behind its end date. It holds until it is removed."""
     for listing in context.database.listings:
-        for arch, path in listing.pins.items():
-            for pin in context.database.pins(path, arch)[0]:
+        for arch in listing.pins:
+            for pin in context.database.pins(listing, arch)[0]:
                 if pin.until < context.today:
                     yield Finding(
                         "expired-pin",

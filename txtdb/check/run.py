@@ -70,8 +70,8 @@ def _reading_findings(context: Context) -> Iterator[Finding]:
             illegal = fault.rule == "illegal-config" and loaded in context.files
             yield illegal_entry(context, loaded, fault) if illegal else from_fault(fault, file.arch, file.iface)
     for listing in database.listings:
-        for arch, path in listing.pins.items():
-            faults = database.pins(path, arch)[1]
+        for arch in listing.pins:
+            faults = database.pins(listing, arch)[1]
             in_files.update(faults)
             yield from (from_fault(fault, arch) for fault in faults)
     yield from _base_findings(context, in_files)
@@ -93,7 +93,7 @@ def _base_findings(context: Context, in_files: set[Fault]) -> Iterator[Finding]:
 
 def _no_files(context: Context) -> Iterator[Finding]:
     if not context.layer_files:
-        root = context.database.roots[0].as_posix()
+        root = context.database.listings[0].label
         yield Finding(
             "no-files", Severity.ERROR, Span(root), "there is no table and no patch", "name a database folder"
         )

@@ -1,0 +1,40 @@
+"""`txtdb diff`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail
+from txtdb.diff import render
+from txtdb.diff.compare import compare
+from txtdb.diff.sides import open_side
+from txtdb.faults import FaultError
+
+_RENDERERS = {"text": render.as_text, "json": render.as_json, "markdown": render.as_markdown}
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new")
+@click.option("--effect", is_flag=True, help="Compare resolved tables, so that heirs show what they inherit.")
+@click.option("--format", "style", type=click.Choice(sorted(_RENDERERS)), default="text", show_default=True)
+def diff(old: str, new: str, effect: bool, style: str) -> None:
+    """Show what changed from OLD to NEW in cells and facts.
+
+    Each side is a database folder, a file in one, or a git revision of either (main:amd, HEAD~3:amd).
+    Exit code 0: the same; 1: different; 2: a side cannot be read.
+    """
+    with ExitStack() as stack:
+        try:
+            before, after = (stack.enter_context(open_side(spec, Path())) for spec in (old, new))
+        except FaultError as error:
+            fail(error.faults, EXIT_USAGE)
+        found, faults = compare(before, after, effect)
+    if faults:
+        fail(faults, EXIT_USAGE)
+    click.echo(_RENDERERS[style](found))
+    sys.exit(EXIT_FINDINGS if found else 0)

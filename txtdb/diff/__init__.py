@@ -1,0 +1,1 @@
+"""Semantic differences: what changed in cells and facts, whatever the letters did."""
