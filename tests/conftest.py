@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from txtdb.files import atomic_write
+from txtdb.formats.aotriton import import_aotriton
+
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "aotriton-flash-db"
 
 
@@ -17,3 +20,22 @@ def real_source() -> Path:
     if not path.is_dir():
         pytest.skip(f"the real database is not at {path}; set TXTDB_REAL_DATA to its folder")
     return path
+
+
+# Which arch lies over which in the real database.
+REAL_BASES = {
+    **dict.fromkeys(("gfx1150", "gfx1151", "gfx1101", "gfx1102", "gfx1103", "gfx1152", "gfx1153"), "gfx1100"),
+    "gfx1200": "gfx1201",
+    "gfx1250": "gfx942",
+}
+
+
+@pytest.fixture(scope="session")
+def real_db(real_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of the real database imported to text; made once, so tests that change it work on a copy."""
+    root = tmp_path_factory.mktemp("real") / "amd"
+    result = import_aotriton(real_source, root, tuple(REAL_BASES.items()), emit_schema=True)
+    assert not result.faults
+    for path, data in result.files.items():
+        atomic_write(path, data)
+    return root

@@ -101,6 +101,8 @@ def _pin(old: str, new: str) -> dict[str, str | None]:
     return {"gfxB/pins.toml": PIN.replace(old, new)}
 
 
+_NUMBERS = " ".join(map(str, range(1500)))
+
 FIXTURES: dict[str, Fixture] = {
     # files and lines
     "bom": Fixture({B: "\ufeff" + TABLE_B}, ("bom",)),
@@ -115,6 +117,7 @@ FIXTURES: dict[str, Fixture] = {
                                ("conflict-marker",) * 3 + ("rows-overlap",)),
     "tab": Fixture(_b("128 a b*2", "128\ta b*2"), ("tab",)),
     "carriage-return": Fixture(_b("128 a b*2", "128 a \rb*2"), ("carriage-return",)),
+    "control-character": Fixture(_b("128 a b*2", "# \x00\n128 a b*2"), ("control-character",)),
     "indented": Fixture(_b("128 a b*2", " 128 a b*2"), ("indented",)),
     "comment-not-alone": Fixture(_b("128 a b*2", "128 a b*2 # why"), ("comment-not-alone",)),
     "bad-symbol": Fixture(_b("a = 32", "a1 = 32"), ("bad-symbol", "unknown-symbol")),
@@ -131,9 +134,12 @@ FIXTURES: dict[str, Fixture] = {
     "missing-directive": Fixture(_b("#! arch gfxB\n", ""), ("missing-directive",)),
     "duplicate-name": Fixture(_b("#! key dtype", "#! key dtype dtype"), ("duplicate-name", "functional-length")),
     "too-many-axes": Fixture(
-        _b("#! axis seqlen_q", "#! axis i 1\n#! axis j 1\n#! axis l 1\n#! axis seqlen_q"), ("too-many-axes", "axis-names")
+        _b("#! axis seqlen_q", "#! axis i 1\n#! axis j 1\n#! axis l 1\n#! axis seqlen_q"), ("too-many-axes",)
     ),
     "axis-order": Fixture(_b("#! axis seqlen_k 64 128 256", "#! axis seqlen_k 64 256 128"), ("axis-order",)),
+    "too-large": Fixture(
+        _b("#! axis seqlen_q", f"#! axis i {_NUMBERS}\n#! axis j {_NUMBERS}\n#! axis seqlen_q"), ("too-large",)
+    ),
     # palette, blocks and rows
     "duplicate-symbol": Fixture(_b("d = 128", "c = 128"), ("duplicate-symbol", "unknown-symbol")),
     "duplicate-config": Fixture(_b("c = 64 false 4 2", "c = 64 true 4 1"), ("duplicate-config",)),

@@ -17,8 +17,9 @@ from txtdb.check.run import Report, run_checks
 from txtdb.layers.database import open_database
 
 TODAY = date(2026, 6, 1)
-# These end the run before there is anything to check, or need a baseline: tested in test_command.py.
-ELSEWHERE = {"no-archs", "no-root", "stale-baseline"}
+# These end the run before there is anything to check, or need a baseline: tested in test_command.py. An unreadable
+# file is no text that a fixture could hold: tested in tests/layers.
+ELSEWHERE = {"no-archs", "no-root", "stale-baseline", "unreadable"}
 
 
 def check(root: Path, overlays: list[Path] | None = None, today: date = TODAY) -> Report:

@@ -10,14 +10,15 @@ import click
 # name → module of this package and the command in it
 _COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("checking", "check"),
-    "explain": ("looking", "explain"),
+    "diff": ("comparing", "diff"),
+    "explain": ("explaining", "explain"),
     "export": ("exporting", "export"),
     "fmt": ("formatting", "fmt"),
     "import": ("importing", "import_"),
-    "resolve": ("looking", "resolve"),
-    "schema": ("looking", "schema"),
+    "resolve": ("resolving", "resolve"),
+    "schema": ("schemas", "schema"),
     "set": ("editing", "set_"),
-    "show": ("looking", "show"),
+    "show": ("showing", "show"),
 }
 COMMANDS_GROUP = "txtdb.commands"
 

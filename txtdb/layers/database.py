@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 from txtdb.faults import Fault, FaultError, Severity, Span, errors
-from txtdb.layers.listing import LayerFile, Listing, list_root
+from txtdb.layers.bases import BaseLink, Links, base_order, circle
+from txtdb.layers.listing import LayerFile, Listing, is_folder, list_root
 from txtdb.layers.pins import Pin, pin_table, read_pins
-from txtdb.layers.resolve import Fold, Layer, empty_fold, fold_layers
+from txtdb.layers.resolve import MAX_LAYERS, Fold, Layer, empty_fold, fold_layer
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.archs import Arch, find_arch, read_archs
 from txtdb.model.schema import Schema
 from txtdb.model.schema_file import read_schema
 from txtdb.model.table import ConfigPool, FileTable, build_table
 from txtdb.syntax import Source, read
+from txtdb.syntax.grid import MAX_CELLS
 
 
 @dataclass(frozen=True)
@@ -79,19 +82,26 @@ class Database:
             loaded = self._files[layer_file.path] = self._read_file(layer_file)
         return loaded
 
-    def pins(self, path: Path, arch: str) -> tuple[tuple[Pin, ...], tuple[Fault, ...]]:
-        """Read one pins file, once."""
+    def pins(self, listing: Listing, arch: str) -> tuple[tuple[Pin, ...], tuple[Fault, ...]]:
+        """Read the pins of one arch in one root, once; none where there is no file."""
+        path = listing.pins.get(arch)
+        if path is None:
+            return (), ()
         if path not in self._pins:
-            pins, faults = read_pins(path.read_bytes(), path.as_posix(), arch, self.schemas)
+            data = _read_bytes(path, listing.shown(path))
+            pins, faults = (
+                ((), [data]) if isinstance(data, Fault) else read_pins(data, listing.shown(path), arch, self.schemas)
+            )
             self._pins[path] = pins, tuple(faults)
         return self._pins[path]
 
     def resolve(self, arch: str, iface: str) -> Resolution:
         """The resolved table of one arch and interface, computed once."""
-        place = (arch, iface)
-        if place not in self._resolutions:
-            self._resolutions[place] = self._resolve(arch, iface, ())
-        return self._resolutions[place]
+        if (arch, iface) not in self._resolutions:
+            for needed in base_order(arch, self._links(iface)):
+                if (needed, iface) not in self._resolutions:
+                    self._resolutions[needed, iface] = self._resolve(needed, iface)
+        return self._resolutions[arch, iface]
 
     def layer_files(self, arch: str, iface: str) -> list[tuple[int, LayerFile]]:
         """(root, file) of the arch's own table and patches in layer order, bases not included."""
@@ -109,7 +119,10 @@ class Database:
         return (directive.args[0], directive.arg_span(layer_file.display, 0)) if directive else None
 
     def _read_file(self, layer_file: LayerFile) -> LoadedFile:
-        source, faults = read(layer_file.path.read_bytes(), layer_file.display)
+        data = _read_bytes(layer_file.path, layer_file.display)
+        if isinstance(data, Fault):
+            return LoadedFile(layer_file, None, None, (data,))
+        source, faults = read(data, layer_file.display)
         schema = self.schemas.get(layer_file.iface)
         if source is None:
             return LoadedFile(layer_file, None, None, tuple(faults))
@@ -117,33 +130,49 @@ class Database:
         if schema is None:
             return LoadedFile(layer_file, source, None, tuple(faults))
         table, more = build_table(source, schema, layer_file.arch, self.pool(layer_file.iface))
-        return LoadedFile(layer_file, source, table, (*faults, *more))
+        return LoadedFile(layer_file, source, table, tuple(sorted((*faults, *more), key=lambda fault: fault.span)))
 
-    def _resolve(self, arch: str, iface: str, chain: tuple[str, ...]) -> Resolution:
+    def _links(self, iface: str) -> Links:
+        """Where the tables of one interface name their bases."""
+
+        def links(arch: str) -> list[BaseLink]:
+            tables = (listing.tables.get((arch, iface)) for listing in self.listings)
+            named = (self.base_of(table) for table in tables if table)
+            return [BaseLink(arch, *found) for found in named if found]
+
+        return links
+
+    def _resolve(self, arch: str, iface: str) -> Resolution:
         schema = self.schemas.get(iface)
         arch_schema = schema.for_arch(arch) if schema else None
         if schema is None or arch_schema is None:
             return Resolution(None, (_no_interface(self, arch, iface),))
-        stack = _Stack(self, arch, iface, chain)
+        stack = _Stack(self, arch, iface, self._links(iface))
         stack.gather()
+        faults = tuple(dict.fromkeys(stack.faults))
         if not stack.has_data:
-            return Resolution(None, (*stack.faults, _no_data(self, arch, iface)))
-        start, below = stack.start or empty_fold(len(schema.axes)), stack.start_layers
-        *_, fold = start, *fold_layers(stack.layers[below:], start, below)
+            return Resolution(None, faults if stack.lost_base else (*faults, _no_data(self, arch, iface)))
+        large = _too_large(arch, iface, stack.layers)
+        if large:
+            return Resolution(None, (*faults, large))
+        fold, below = stack.start or empty_fold(len(schema.axes)), stack.start_layers
+        for number, layer in enumerate(stack.layers[below:], below):
+            fold = fold_layer(fold, layer, number)
         table = ResolvedTable(arch, arch_schema, self.pool(iface), tuple(stack.layers), fold)
-        return Resolution(table, tuple(stack.faults))
+        return Resolution(table, faults)
 
 
 class _Stack:
     """Gathers the layers of one table, lowest first, with the faults of their files."""
 
-    def __init__(self, database: Database, arch: str, iface: str, chain: tuple[str, ...]) -> None:
+    def __init__(self, database: Database, arch: str, iface: str, links: Links) -> None:
         self.layers: list[Layer] = []
         self.faults: list[Fault] = []
         self.start: Fold | None = None
         self.start_layers = 0
         self.has_data = False
-        self._database, self._arch, self._iface, self._chain = database, arch, iface, (*chain, arch)
+        self.lost_base = False
+        self._database, self._arch, self._iface, self._links = database, arch, iface, links
 
     def gather(self) -> None:
         for root, listing in enumerate(self._database.listings):
@@ -153,31 +182,19 @@ class _Stack:
                 self.layer_file(root, "table", table)
             for patch in listing.patches.get((self._arch, self._iface), ()):
                 self.layer_file(root, "patch", patch)
-            if self._arch in listing.pins:
-                self.pin_layer(root, listing.pins[self._arch])
+            self.pin_layer(root, listing)
 
     def base(self, table: LayerFile) -> None:
+        """Take the base's resolved table; a link that cannot be followed is one fault, wherever it is met."""
         named = self._database.base_of(table)
         if named is None:
             return
-        base, span = named
-        if base in self._chain:
-            chain = " -> ".join((*self._chain[self._chain.index(base) :], base))
-            self.faults.append(
-                Fault(
-                    "base-cycle",
-                    span,
-                    f"{self._iface}: the bases run in a circle: {chain}",
-                    "remove one `#! base`",
-                )
-            )
-            return
-        resolution = self._resolve_base(base)
-        if resolution.table is None:
-            chain = " -> ".join((*self._chain, base))
-            hint = "add that table, or correct `#! base`"
-            self.faults.append(Fault("missing-base", span, f"{self._iface}: base {base} has no table: {chain}", hint))
-            self.faults.extend(fault for fault in resolution.faults if fault.rule in ("base-cycle", "missing-base"))
+        link = BaseLink(self._arch, *named)
+        ring = circle(link, self._links)
+        resolution = None if ring else self._database.resolve(link.base, self._iface)
+        if resolution is None or resolution.table is None:
+            self.lost_base = True
+            self.faults.extend(_base_faults(self._iface, link, ring, resolution))
             return
         self.has_data = True
         self.faults.extend(resolution.faults)
@@ -185,20 +202,10 @@ class _Stack:
             self.start, self.start_layers = resolution.table.fold, len(resolution.table.layers)
         self.layers.extend(resolution.table.layers)
 
-    def _resolve_base(self, base: str) -> Resolution:
-        """A base that is part of a circle must not be kept: it was resolved without the part that is missing."""
-        cache, place = self._database._resolutions, (base, self._iface)
-        if place in cache:
-            return cache[place]
-        resolution = self._database._resolve(base, self._iface, self._chain)
-        if not any(fault.rule == "base-cycle" for fault in resolution.faults):
-            cache[place] = resolution
-        return resolution
-
     def layer_file(self, root: int, kind: str, file: LayerFile) -> None:
         loaded = self._database.file(file)
         self.faults.extend(loaded.faults)
-        self.has_data = self.has_data or loaded.source is None or bool(loaded.source.document.blocks)
+        self.has_data = self.has_data or bool(loaded.faults) or _has_cells(loaded)
         if loaded.table is None or loaded.source is None:
             return
         document = loaded.source.document
@@ -216,14 +223,14 @@ class _Stack:
             )
         )
 
-    def pin_layer(self, root: int, path: Path) -> None:
-        pins, faults = self._database.pins(path, self._arch)
+    def pin_layer(self, root: int, listing: Listing) -> None:
+        pins, faults = self._database.pins(listing, self._arch)
         self.faults.extend(faults)
         own = tuple(pin for pin in pins if pin.iface == self._iface)
         if own:
             self.has_data = True
-            table = pin_table(own, path.as_posix(), self._database.pool(self._iface))
-            self.layers.append(Layer("pins", root, self._arch, path.as_posix(), table, None, "hand"))
+            table = pin_table(own, own[0].span.file, self._database.pool(self._iface))
+            self.layers.append(Layer("pins", root, self._arch, table.file, table, None, "hand"))
 
 
 @dataclass(frozen=True)
@@ -245,8 +252,44 @@ class ArchTables:
         return (iface for arch, iface in self.database.places() if arch == self.arch.name)
 
 
-def open_database(root: str | Path, overlays: Iterable[str | Path] = ()) -> Database:
-    """List a database and read its schemas and arch facts; tables are read when asked for.
+def _base_faults(iface: str, link: BaseLink, ring: list[BaseLink], found: Resolution | None) -> list[Fault]:
+    """Why a base has no table: the circle it lies on, what its own faults say, or that there is nothing."""
+    if found is None:
+        chain = " -> ".join([*(part.arch for part in ring), ring[0].arch])
+        message = f"{iface}: the bases run in a circle: {chain}"
+        return [Fault("base-cycle", ring[0].span, message, "remove one `#! base`")]
+    causes = [fault for fault in found.faults if fault.rule not in _NOTHING_THERE]
+    if causes:
+        return causes
+    message = f"{iface}: base {link.base} has no table: {link.arch} -> {link.base}"
+    return [Fault("missing-base", link.span, message, "add that table, or correct `#! base`")]
+
+
+_NOTHING_THERE = ("no-data", "unknown-iface", "unsupported-iface")
+
+
+def _read_bytes(path: Path, shown: str) -> bytes | Fault:
+    try:
+        return path.read_bytes() if path.is_file() else Fault("unreadable", Span(shown), "no regular file", "remove it")
+    except OSError as error:
+        return Fault("unreadable", Span(shown), f"the file cannot be read: {error.strerror}", "change its permissions")
+
+
+def _too_large(arch: str, iface: str, layers: Sequence[Layer]) -> Fault | None:
+    """Whether the union of all layers is more than can be held, though each file is not."""
+    tables = [layer.table for layer in layers if layer.table.functionals]
+    functionals = {functional for table in tables for functional in table.functionals}
+    axes = zip(*(table.bins for table in tables), strict=True)
+    cells = len(functionals) * prod(len({value for own in bins for value in own}) for bins in axes)
+    if cells <= MAX_CELLS and len(layers) <= MAX_LAYERS:
+        return None
+    message = f"{arch} {iface}: {len(layers)} layers with {cells} cells are too many"
+    return Fault("too-large", Span(layers[-1].file), message, f"the limits are {MAX_LAYERS} and {MAX_CELLS}")
+
+
+def open_database(root: str | Path, overlays: Iterable[str | Path] = (), label: str = "") -> Database:
+    """List a database and read its schemas and arch facts; tables are read when asked for. `label` stands for the
+    root in spans, for a root that was unpacked from elsewhere.
 
     Faults of schemas and arch facts are in `Database.faults`, those of tables in each `Resolution`.
     """
@@ -254,30 +297,33 @@ def open_database(root: str | Path, overlays: Iterable[str | Path] = ()) -> Data
     faults: list[Fault] = [
         Fault("no-root", Span(path.as_posix()), "no such folder", "name a database folder")
         for path in roots
-        if not path.is_dir()
+        if not is_folder(path)
     ]
-    listings = tuple(map(list_root, roots))
+    listings = (list_root(roots[0], label), *map(list_root, roots[1:]))
+    faults.extend(fault for listing in listings for fault in listing.faults)
     schemas: dict[str, Schema] = {}
     for iface, path in sorted(listings[0].schemas.items()):
-        schema, found = read_schema(path.read_bytes(), path.as_posix(), iface)
+        data, shown = _read_bytes(path, listings[0].shown(path)), listings[0].shown(path)
+        schema, found = (None, [data]) if isinstance(data, Fault) else read_schema(data, shown, iface)
         faults.extend(found)
         if schema:
             schemas[iface] = schema
     archs: dict[str, Arch] = {}
     archs_file = listings[0].archs_file
     if archs_file:
-        archs, found = read_archs(archs_file.read_bytes(), archs_file.as_posix())
+        data, shown = _read_bytes(archs_file, listings[0].shown(archs_file)), listings[0].shown(archs_file)
+        archs, found = ({}, [data]) if isinstance(data, Fault) else read_archs(data, shown)
         faults.extend(found)
     elif not faults:
         faults.append(
             Fault(
                 "no-archs",
-                Span(roots[0].as_posix()),
+                Span(listings[0].label),
                 "no archs.toml: this is no database",
                 "name a folder that holds archs.toml, schema/ and one folder per arch",
             )
         )
-    faults.extend(_launch_faults(schemas))
+    faults.extend(_launch_faults(schemas, listings[0]))
     return Database(roots, listings, archs, schemas, tuple(faults))
 
 
@@ -288,6 +334,10 @@ def load(root: str | Path, overlays: Iterable[str | Path] = ()) -> Database:
     if wrong:
         raise FaultError(wrong)
     return database
+
+
+def _has_cells(loaded: LoadedFile) -> bool:
+    return loaded.source is not None and bool(loaded.source.document.blocks)
 
 
 def _place_faults(file: LayerFile, source: Source) -> Iterator[Fault]:
@@ -304,11 +354,13 @@ def _place_faults(file: LayerFile, source: Source) -> Iterator[Fault]:
             )
 
 
-def _launch_faults(schemas: dict[str, Schema]) -> Iterator[Fault]:
+def _launch_faults(schemas: dict[str, Schema], listing: Listing) -> Iterator[Fault]:
+    """What back ends launch must have schemas that fit; one that could not be read has its own faults."""
     for schema in schemas.values():
         for backend in schema.backends:
             for iface in backend.launches:
-                yield from _launch_fault(schema, backend.name, iface, schemas.get(iface))
+                if iface in schemas or iface not in listing.schemas:
+                    yield from _launch_fault(schema, backend.name, iface, schemas.get(iface))
 
 
 def _launch_fault(schema: Schema, backend: str, iface: str, kernel: Schema | None) -> Iterator[Fault]:
@@ -337,7 +389,7 @@ def _no_interface(database: Database, arch: str, iface: str) -> Fault:
     if schema is None:
         return Fault(
             "unknown-iface",
-            Span(database.roots[0].as_posix()),
+            Span(database.listings[0].label),
             f"no interface `{iface}`",
             f"known are {', '.join(sorted(database.schemas))}",
         )
@@ -350,10 +402,9 @@ def _no_interface(database: Database, arch: str, iface: str) -> Fault:
 
 
 def _no_data(database: Database, arch: str, iface: str) -> Fault:
-    folder = database.roots[0] / arch
     return Fault(
         "no-data",
-        Span((folder / f"{iface}.txtdb").as_posix()),
+        Span(f"{database.listings[0].label}/{arch}/{iface}.txtdb"),
         f"{arch} {iface}: no data, no base",
         "add a table, or a file with `#! base ARCH`",
         Severity.ERROR,

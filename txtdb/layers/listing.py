@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from txtdb.faults import Fault, Span
+
 ARCHS_FILE = "archs.toml"
 PINS_FILE = "pins.toml"
 SCHEMA_FOLDER = "schema"
@@ -17,25 +19,28 @@ _PATCH = re.compile(r"(?P<iface>.+?)\.(?P<number>[0-9]{1,9})-(?P<name>.+)\.dbpat
 
 @dataclass(frozen=True, slots=True)
 class LayerFile:
-    """A table (number None) or a patch. `name` is the path below the root, with forward slashes."""
+    """A table (number None) or a patch.
+
+    `name` is the path below the root, with forward slashes; `display` what spans carry, see `Listing.shown`.
+    """
 
     path: Path
     name: str
+    display: str
     arch: str
     iface: str
     number: int | None = None
 
-    @property
-    def display(self) -> str:
-        """The name that spans carry: the path as the root was given."""
-        return self.path.as_posix()
-
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of one root, sorted. `strays` are files that nothing reads."""
+    """The files of one root, sorted. `label` stands for the root in spans.
+
+    `strays` are files that nothing reads, `faults` tells of folders that could not be listed.
+    """
 
     root: Path
+    label: str
     archs_file: Path | None
     schemas: dict[str, Path]
     tables: dict[tuple[str, str], LayerFile]
@@ -44,6 +49,11 @@ class Listing:
     evidence: dict[str, tuple[Path, ...]]
     folders: tuple[str, ...]
     strays: tuple[Path, ...]
+    faults: tuple[Fault, ...] = ()
+
+    def shown(self, path: Path) -> str:
+        """A path of this root as spans carry it: below the label, which is the root as it was given."""
+        return _shown(self.label, self.root, path)
 
     def layer_files(self) -> Iterator[LayerFile]:
         """All tables and patches."""
@@ -52,29 +62,35 @@ class Listing:
             yield from patches
 
 
-def list_root(root: Path) -> Listing:
+def list_root(root: Path, label: str = "") -> Listing:
     """Sort the files of a root. Hidden files and Markdown pages are nobody's business."""
-    builder = _Builder(root)
-    for entry in _entries(root):
-        if entry.is_dir() and entry.name == SCHEMA_FOLDER:
+    builder = _Builder(root, label or root.as_posix())
+    for entry, is_dir in builder.entries(root) if is_folder(root) else ():
+        if is_dir and entry.name == SCHEMA_FOLDER:
             builder.schema_folder(entry)
-        elif entry.is_dir():
+        elif is_dir:
             builder.arch_folder(entry)
         elif entry.name != ARCHS_FILE:
             builder.strays.append(entry)
     return builder.listing()
 
 
-def _entries(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    visible = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    return sorted((entry for entry in visible if entry.suffix != ".md"), key=lambda entry: entry.name)
+def _shown(label: str, root: Path, path: Path) -> str:
+    below = path.relative_to(root).as_posix()
+    return label if below == "." else f"{label}/{below}"
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path is a folder that can be reached."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 class _Builder:
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, label: str) -> None:
+        self.root, self.label = root, label
         self.schemas: dict[str, Path] = {}
         self.tables: dict[tuple[str, str], LayerFile] = {}
         self.patches: dict[tuple[str, str], list[LayerFile]] = {}
@@ -82,10 +98,23 @@ class _Builder:
         self.evidence: dict[str, tuple[Path, ...]] = {}
         self.folders: list[str] = []
         self.strays: list[Path] = []
+        self.faults: list[Fault] = []
+
+    def entries(self, folder: Path) -> list[tuple[Path, bool]]:
+        """(path, whether it is a folder) of what lies in a folder, by name; hidden files and pages left out."""
+        try:
+            visible = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+            found = [(entry, entry.is_dir()) for entry in visible if entry.suffix != ".md"]
+            return sorted(found, key=lambda pair: pair[0].name)
+        except OSError as error:
+            span = Span(_shown(self.label, self.root, folder))
+            message, hint = f"the folder cannot be read: {error.strerror}", "change its permissions"
+            self.faults.append(Fault("unreadable", span, message, hint))
+            return []
 
     def schema_folder(self, folder: Path) -> None:
-        for entry in _entries(folder):
-            if entry.suffix == ".toml" and entry.is_file():
+        for entry, is_dir in self.entries(folder):
+            if entry.suffix == ".toml" and not is_dir:
                 self.schemas[entry.name.removesuffix(".toml")] = entry
             else:
                 self.strays.append(entry)
@@ -93,8 +122,8 @@ class _Builder:
     def arch_folder(self, folder: Path) -> None:
         arch = folder.name
         self.folders.append(arch)
-        for entry in _entries(folder):
-            if entry.is_dir():
+        for entry, is_dir in self.entries(folder):
+            if is_dir:
                 self.evidence_folder(arch, entry)
             elif entry.name == PINS_FILE:
                 self.pins[arch] = entry
@@ -102,7 +131,7 @@ class _Builder:
                 self.strays.append(entry)
 
     def evidence_folder(self, arch: str, folder: Path) -> None:
-        entries = _entries(folder)
+        entries = [entry for entry, _ in self.entries(folder)]
         if folder.name != EVIDENCE_FOLDER:
             self.strays.append(folder)
             return
@@ -111,13 +140,14 @@ class _Builder:
 
     def layer_file(self, arch: str, path: Path) -> bool:
         name = f"{arch}/{path.name}"
+        display = f"{self.label}/{name}"
         patch = _PATCH.fullmatch(path.name)
         if patch:
-            file = LayerFile(path, name, arch, patch["iface"], int(patch["number"]))
+            file = LayerFile(path, name, display, arch, patch["iface"], int(patch["number"]))
             self.patches.setdefault((arch, patch["iface"]), []).append(file)
         elif path.suffix == ".txtdb":
             iface = path.name.removesuffix(".txtdb")
-            self.tables[arch, iface] = LayerFile(path, name, arch, iface)
+            self.tables[arch, iface] = LayerFile(path, name, display, arch, iface)
         else:
             return False
         return True
@@ -126,6 +156,7 @@ class _Builder:
         archs_file = self.root / ARCHS_FILE
         return Listing(
             root=self.root,
+            label=self.label,
             archs_file=archs_file if archs_file.is_file() else None,
             schemas=self.schemas,
             tables=self.tables,
@@ -134,6 +165,7 @@ class _Builder:
             evidence=self.evidence,
             folders=tuple(self.folders),
             strays=tuple(self.strays),
+            faults=tuple(self.faults),
         )
 
 

@@ -25,10 +25,11 @@ import numpy as np
 from txtdb.faults import Fault, Span
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import UNSET, Cells, ConfigPool, ConfigValues
-from txtdb.model.toml import TomlReader, parse_toml
-from txtdb.model.values import Functional, Value, functional_rank, has_type, print_value
+from txtdb.model.toml import TomlReader, parse_toml, shown
+from txtdb.model.values import Functional, Value, can_be_written, functional_rank, print_value
 
-_HEAD = re.compile(r"^[ \t]*\[\[[ \t]*pin[ \t]*\]\][ \t]*(?:#.*)?$", re.MULTILINE)
+_TEXT_BLOCK = re.compile(r'("""|\'\'\').*?\1', re.DOTALL)
+_HEAD = re.compile(r"[ \t]*\[\[[ \t]*pin[ \t]*\]\][ \t]*(?:#.*)?")
 _NAMES = ("iface", "functional", "at", "config", "reason", "until")
 
 
@@ -87,10 +88,11 @@ def read_pins(data: bytes, file: str, arch: str, schemas: Mapping[str, Schema]) 
 def _head_spans(data: bytes, file: str, count: int) -> list[Span]:
     """Where the pins start. When the text and the decoder disagree on their number, no position is invented."""
     text = data.decode("utf-8").replace("\r\n", "\n")
-    lines = [text.count("\n", 0, match.start()) + 1 for match in _HEAD.finditer(text)]
-    if len(lines) != count:
+    bare = _TEXT_BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+    heads = [(number, line) for number, line in enumerate(bare.split("\n"), 1) if _HEAD.fullmatch(line)]
+    if len(heads) != count:
         return [Span(file)] * count
-    return [Span(file, line, 1, line, max(1, len(text.split("\n")[line - 1]))) for line in lines]
+    return [Span(file, number, 1, number, len(line)) for number, line in heads]
 
 
 class _PinReader(TomlReader):
@@ -109,6 +111,9 @@ class _PinReader(TomlReader):
         if arch_schema is None:
             self.fault(f"pin: no interface `{iface}` on {arch}")
             return None
+        if arch_schema.schema.kind == "fixed":
+            self.fault(f"pin: {iface} has one fixed config and no table", "remove the pin")
+            return None
         functional = self.functional(self.table(table, "functional", "pin"), arch_schema)
         bins = self.bins(self.table(table, "at", "pin"), arch_schema)
         config = self.config(self.table(table, "config", "pin"), arch_schema)
@@ -122,7 +127,7 @@ class _PinReader(TomlReader):
         values: list[Value] = []
         for key in schema.keys:
             value = given.get(key.name)
-            if value is None or not has_type(value, key.type):
+            if value is None or not can_be_written(value, key.type):
                 self.fault(f"pin: functional needs {key.name} as {key.type}")
                 return None
             values.append(value)
@@ -141,12 +146,12 @@ class _PinReader(TomlReader):
         for name, declared in zip(names, arch_schema.bins, strict=True):
             value = given.get(name, list(declared))
             values = value if isinstance(value, list) else [value]
-            for item in values:
-                if type(item) is not int or item not in declared:
-                    self.fault(
-                        f"pin: matches nothing: {item!r} is no bin of {name}",
-                        f"its bins are {' '.join(map(str, declared))}",
-                    )
+            wrong = [item for item in values if type(item) is not int or item not in declared]
+            if wrong or not values:
+                self.fault(
+                    f"pin: matches nothing: {shown(wrong[0] if wrong else values)} is no bin of {name}",
+                    f"its bins are {' '.join(map(str, declared))}",
+                )
             chosen.append(tuple(item for item in values if type(item) is int))
         return tuple(chosen)
 
@@ -156,7 +161,7 @@ class _PinReader(TomlReader):
         values: list[Value] = []
         for item in schema.config:
             value = given.get(item.name, item.default)
-            if value is None or not has_type(value, item.type):
+            if value is None or not can_be_written(value, item.type):
                 self.fault(f"pin: config needs {item.name} as {item.type}")
                 return None
             values.append(value)

@@ -23,6 +23,9 @@ from txtdb.model.values import Functional, functional_rank, print_value, print_v
 
 Bins = tuple[tuple[int, ...], ...]
 
+# What the layer numbers of `Fold.winner` can hold.
+MAX_LAYERS = 1 << 15
+
 
 class LayerTable(Protocol):
     """What a layer needs of a file's cells (`FileTable`, `PinTable`)."""
@@ -83,7 +86,7 @@ class Fold:
 def empty_fold(axes: int) -> Fold:
     """No layers."""
     shape = (0,) * (axes + 1)
-    return Fold((), ((),) * axes, np.zeros(shape, np.int32), np.zeros(shape, np.int16))
+    return _frozen((), ((),) * axes, np.zeros(shape, np.int32), np.zeros(shape, np.int16))
 
 
 def bin_index(bins: Sequence[int], value: int) -> int:

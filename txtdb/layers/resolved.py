@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from txtdb.layers.resolve import Bins, Fold, HistoryEntry, Layer, bin_index, cell_history, functional_label
-from txtdb.model.schema import ArchSchema, Schema
+from txtdb.layers.resolve import Bins, Fold, HistoryEntry, Layer, bin_index, cell_history
+from txtdb.model.schema import ArchSchema, FixedKey, Key, Schema
 from txtdb.model.table import UNSET, Cells, ConfigPool, ConfigValues
-from txtdb.model.values import Functional, Value, ValueType, has_type, print_value, type_of
+from txtdb.model.values import Functional, Value, ValueType, has_type, print_value, print_values, type_of
 
 
 class Absent(Enum):
@@ -70,12 +70,25 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One functional that a lookup tried, and every layer that set the cell it looked at, winner first."""
+
+    functional: Functional
+    history: tuple[HistoryEntry, ...]
+
+    @property
+    def has_config(self) -> bool:
+        """Whether the lookup ended here."""
+        return bool(self.history) and self.history[0].config is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a lookup gives what it gives.
 
-    `tried` are the functionals in the order they were looked up: the asked one, then its fallbacks; `bins` is where the
-    sizes fell. `history` lists every layer that set the cell of the functional that answered, winner first.
-    `searched` names the files of all layers, lowest first.
+    `bins` is where the sizes fell. `attempts` are the functionals in the order they were looked up: the asked one, then
+    its fallbacks, up to the one that answered. `layers` are all layers of the table, lowest first. `reason` says why
+    the answer is `unsupported`, and is empty otherwise.
     """
 
     arch: str
@@ -83,15 +96,34 @@ class Explanation:
     query: Query
     answer: Config | Absent
     bins: tuple[int, ...]
-    tried: tuple[Functional, ...]
-    answered_by: Functional | None
-    history: tuple[HistoryEntry, ...]
-    searched: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+    layers: tuple[Layer, ...]
+    reason: str = ""
+
+    @property
+    def tried(self) -> tuple[Functional, ...]:
+        """The functionals that were looked up."""
+        return tuple(attempt.functional for attempt in self.attempts)
+
+    @property
+    def answered_by(self) -> Functional | None:
+        """The functional whose cell is the answer; None where there is no config."""
+        return self.attempts[-1].functional if self.attempts[-1].has_config else None
+
+    @property
+    def history(self) -> tuple[HistoryEntry, ...]:
+        """The layers that set the cell that answered, winner first; without an answer those of the asked functional."""
+        return self.attempts[-1 if self.answered_by else 0].history
 
     @property
     def winner(self) -> HistoryEntry | None:
         """The layer entry that decided."""
         return self.history[0] if self.history else None
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The files of all layers, lowest first, each once."""
+        return tuple(dict.fromkeys(layer.file for layer in self.layers))
 
 
 @dataclass(frozen=True)
@@ -142,35 +174,24 @@ class ResolvedTable:
         """The config for key values and sizes, each by name.
 
         Raises LookupFault for an unknown or missing name, a wrong type, an enum value that does not exist, or a
-        negative size. A fixed key may be left out.
+        negative size. A fixed key may be left out, and so may a fallback key, which then has its fallback value.
         """
         query = self.query(given)
         return UNSUPPORTED if query is None else self._answer(query)[0]
 
     def explain(self, /, **given: Value) -> Explanation:
         """The same answer as `lookup`, with all that led to it."""
-        query = self.query(given) or self._query_of(given)
-        searched = tuple(dict.fromkeys(layer.file for layer in self.layers))
-        answer, functional, bins = self._answer(query)
-        if answer is UNSUPPORTED or self.query(given) is None:
-            return Explanation(self.arch, self.iface, query, UNSUPPORTED, bins, (query.functional,), None, (), searched)
-        donors = self.schema.donors(query.functional)
-        tried = donors[: donors.index(functional) + 1] if functional else donors
-        history = cell_history(self.layers, self.pool, functional or query.functional, bins) if bins else []
+        query = self._read(given)
+        reason = self._unsupported(query.functional, given)
+        answer, bins = (UNSUPPORTED, self._fall(query)[1]) if reason else self._answer(query)
         return Explanation(
-            self.arch, self.iface, query, answer, bins, tuple(tried), functional, tuple(history), searched
+            self.arch, self.iface, query, answer, bins, self._attempts(query, bins, answer), self.layers, reason
         )
 
     def query(self, given: Mapping[str, Value]) -> Query | None:
         """Check a lookup's names and types; None when a fixed key has another value than its one."""
-        names = {*self.schema.key_names, *self.schema.axis_names, *self._fixed}
-        for name in given:
-            if name not in names:
-                raise LookupFault(f"{self.iface} has no key or axis `{name}`; it has {', '.join(sorted(names))}")
-        query = self._query_of(given)
-        return (
-            None if any(name in given and given[name] != value for name, (_, value) in self._fixed.items()) else query
-        )
+        query = self._read(given)
+        return None if self._other_fixed(given) else query
 
     def config(self, number: int, functional: Functional) -> Config:
         """The config of a cell, with the fields that the functional derives."""
@@ -195,6 +216,7 @@ class ResolvedTable:
         result: Cells = grids[0]
         for donor in grids[1:]:
             result = np.where(result < 0, donor, result)
+        result.flags.writeable = False
         return result
 
     @cached_property
@@ -204,48 +226,95 @@ class ResolvedTable:
         return grid
 
     @cached_property
-    def _fixed(self) -> dict[str, tuple[ValueType, Value]]:
-        return {key.name: (key.type, key.value) for key in self.schema.fixed_keys}
+    def _names(self) -> frozenset[str]:
+        schema = self.schema
+        return frozenset((*schema.key_names, *schema.axis_names, *(key.name for key in schema.fixed_keys)))
 
-    def _query_of(self, given: Mapping[str, Value]) -> Query:
-        functional = tuple(self._typed(given, key.name, key.type) for key in self.schema.keys)
-        for key, value in zip(self.schema.keys, functional, strict=True):
-            if key.type is ValueType.ENUM and value not in key.values:
-                raise LookupFault(f"{key.name} has no value `{value}`; it has {', '.join(map(str, key.values))}")
-        for name, (kind, _) in self._fixed.items():
-            if name in given:
-                self._typed(given, name, kind)
-        return Query(functional, tuple(self._size(given, name) for name in self.schema.axis_names))
+    def _read(self, given: Mapping[str, Value]) -> Query:
+        """A lookup with its names, types and enum values checked."""
+        for name in given:
+            if name not in self._names:
+                raise LookupFault(f"{self.iface} has no key or axis `{name}`; it has {', '.join(sorted(self._names))}")
+        for fixed in self.schema.fixed_keys:
+            if fixed.name in given:
+                _typed(fixed.name, given[fixed.name], fixed.type)
+        whole = {**self.fallbacks, **given}
+        missing = [f"`{name}`" for name in (*self.schema.key_names, *self.schema.axis_names) if name not in whole]
+        if missing:
+            raise LookupFault(f"{self.iface}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+        functional = tuple(_key_value(key, whole[key.name]) for key in self.schema.keys)
+        return Query(functional, tuple(_size(name, whole[name]) for name in self.schema.axis_names))
 
-    def _typed(self, given: Mapping[str, Value], name: str, kind: ValueType) -> Value:
-        if name not in given:
-            raise LookupFault(f"{self.iface}: `{name}` is missing")
-        value = given[name]
-        if not has_type(value, kind):
-            raise LookupFault(f"{name} must be {kind}, not {type_of(value)} {value!r}")
-        return value
+    @cached_property
+    def fallbacks(self) -> dict[str, Value]:
+        """Fallback key → the value that its other values fall back to."""
+        return {key.name: key.fallback for key in self.schema.keys if key.fallback is not None}
 
-    def _size(self, given: Mapping[str, Value], name: str) -> int:
-        value = self._typed(given, name, ValueType.INT)
-        assert isinstance(value, int)
-        if value < 0:
-            raise LookupFault(f"{name} is {value}; a size is not negative")
-        return value
+    def _other_fixed(self, given: Mapping[str, Value]) -> FixedKey | None:
+        """The first fixed key that was given another value than its one."""
+        return next((key for key in self.schema.fixed_keys if given.get(key.name, key.value) != key.value), None)
 
-    def _answer(self, query: Query) -> tuple[Config | Absent, Functional | None, tuple[int, ...]]:
-        """Answer, the functional that gave it, and the bins where the sizes fell."""
-        places = tuple(bin_index(bins, size) for bins, size in zip(self.bins, query.sizes, strict=True) if bins)
-        values = tuple(bins[place] for bins, place in zip(self.bins, places, strict=False))
+    def _unsupported(self, functional: Functional, given: Mapping[str, Value]) -> str:
+        """Why a lookup is unsupported; empty where it is supported."""
+        fixed = self._other_fixed(given)
+        if fixed:
+            return f"{fixed.name} is always {print_value(fixed.value)}"
+        schema, section = self.schema, self.arch_schema.section
+        for key, value, domain in zip(schema.keys, functional, self.arch_schema.domains, strict=True):
+            if value not in domain:
+                return f"{key.name} has no value {print_value(value)} on {self.arch}; it has {print_values(domain)}"
+        values = schema.functional_dict(functional)
+        for predicate in (*schema.absent, *section.unsupported):
+            if predicate.matches(values):
+                where = "" if predicate in schema.absent else f" on {self.arch}"
+                given_text = " ".join(f"{name}={print_value(values[name])}" for name, _ in predicate.terms)
+                return f"{given_text} is declared not to exist{where}"
+        return ""
+
+    def _fall(self, query: Query) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Where the sizes fall: positions on the axes, and the bins there. Both are empty for a table without bins."""
+        pairs = [(bins, bin_index(bins, size)) for bins, size in zip(self.bins, query.sizes, strict=True) if bins]
+        return tuple(place for _, place in pairs), tuple(bins[place] for bins, place in pairs)
+
+    def _answer(self, query: Query) -> tuple[Config | Absent, tuple[int, ...]]:
+        """The answer, and the bins where the sizes fell."""
+        places, bins = self._fall(query)
         if not self.arch_schema.supports(query.functional):
-            return UNSUPPORTED, None, values
+            return UNSUPPORTED, bins
         for functional in self.schema.donors(query.functional) if places else ():
             number = self.fold.index.get(functional)
             if number is not None and (cell := int(self.cells[(number, *places)])) >= 0:
-                return self.config(cell, query.functional), functional, values
-        return NO_KERNEL, None, values
+                return self.config(cell, query.functional), bins
+        return NO_KERNEL, bins
+
+    def _attempts(self, query: Query, bins: tuple[int, ...], answer: Config | Absent) -> tuple[Attempt, ...]:
+        """What the lookup looked at, in turn, up to the first config."""
+        if answer is UNSUPPORTED:
+            return (Attempt(query.functional, ()),)
+        attempts: list[Attempt] = []
+        for functional in self.schema.donors(query.functional):
+            history = cell_history(self.layers, self.pool, functional, bins) if bins else ()
+            attempts.append(Attempt(functional, tuple(history)))
+            if attempts[-1].has_config:
+                break
+        return tuple(attempts)
 
 
-def describe_query(schema: Schema, query: Query) -> str:
-    """A lookup for people."""
-    sizes = " ".join(f"{name}={size}" for name, size in zip(schema.axis_names, query.sizes, strict=True))
-    return f"{functional_label(query.functional)} {sizes}"
+def _typed(name: str, value: Value, kind: ValueType) -> None:
+    if not has_type(value, kind):
+        raise LookupFault(f"{name} must be {kind}, not {type_of(value)} {value!r}")
+
+
+def _key_value(key: Key, value: Value) -> Value:
+    _typed(key.name, value, key.type)
+    if key.type is ValueType.ENUM and value not in key.values:
+        raise LookupFault(f"{key.name} has no value `{value}`; it has {', '.join(map(str, key.values))}")
+    return value
+
+
+def _size(name: str, value: Value) -> int:
+    _typed(name, value, ValueType.INT)
+    assert isinstance(value, int)
+    if value < 0:
+        raise LookupFault(f"{name} is {value}; a size is not negative")
+    return value

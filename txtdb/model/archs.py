@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from txtdb.faults import Fault, Span
-from txtdb.model.toml import TomlReader, parse_toml
+from txtdb.model.toml import NAME, NAME_HINT, TomlReader, parse_toml
 
 _FACTS = ("wave_size", "lds_bytes", "vgpr_budget", "compute_units", "xcds")
 _TEXTS = ("pack", "gpu")
@@ -57,6 +57,8 @@ def read_archs(data: bytes, file: str) -> tuple[dict[str, Arch], list[Fault]]:
 
 def _read_arch(reader: TomlReader, name: str, table: dict[str, object]) -> Arch:
     where = f"arch {name}"
+    if not NAME.fullmatch(name):
+        reader.fault(f"{where}: `{name}` is no name", NAME_HINT)
     reader.known(table, ("aliases", *_FACTS, *_TEXTS), where)
     facts: dict[str, int | None] = {}
     for fact in _FACTS:
@@ -67,6 +69,8 @@ def _read_arch(reader: TomlReader, name: str, table: dict[str, object]) -> Arch:
         facts[fact] = value if isinstance(value, int) else None
     texts = {text: reader.text(table, text, where) for text in _TEXTS if text in table}
     aliases = reader.list_of(table.get("aliases", []), str, f"{where}: `aliases`")
+    if not all(map(_plain, aliases)):
+        reader.fault(f"{where}: an alias is empty", "remove it")
     return Arch(name, aliases, **facts, **texts)  # type: ignore[arg-type]
 
 

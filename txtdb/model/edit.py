@@ -17,10 +17,12 @@ CellEdits = Mapping[tuple[Functional, tuple[int, ...]], ConfigValues | int]
 def edit_cells(source: Source, schema: Schema, edits: CellEdits) -> str:
     """The canonical text of a file with some cells changed.
 
-    `edits` maps (functional, bins) to a config's values in schema order, or to MASKED or UNSET. A config that is new to
-    the file gets the next free symbol; a functional that is new gets a block.
+    `source` was read without faults: what could not be read would be missing from the text. `edits` maps (functional,
+    bins) to a config's values in schema order, or to MASKED or UNSET. A config that is new to the file gets the next
+    free symbol; a functional that is new gets a block, and one that sets nothing any more loses it, unless there are
+    comments to keep.
 
-    Raises KeyError when a bin is none of the file's, or the file has no grid yet.
+    Raises KeyError when a bin is none of the file's, or the file has no grid of this schema yet.
     """
     editor = _Editor(source, schema)
     for (functional, bins), content in edits.items():
@@ -34,6 +36,8 @@ class _Editor:
         document = source.document
         self._fields = document.config_fields
         self._entries = list(document.palette)
+        if not _has_grid(source, schema):
+            raise KeyError(f"{source.file} has no grid of {schema.iface}")
         self._key_order = [schema.key_names.index(name) for name in document.keys]
         self._numbers = {self._values(entry): number for number, entry in reversed(list(enumerate(self._entries)))}
         self._blocks = [*document.blocks]
@@ -41,6 +45,7 @@ class _Editor:
         self._places = {tuple(block.values): number for number, block in enumerate(document.blocks)}
 
     def set_cell(self, functional: Functional, bins: tuple[int, ...], content: ConfigValues | int) -> None:
+        assert not isinstance(content, int) or content in (MASKED, UNSET), "a config is given by its values"
         cell = content if isinstance(content, int) else self._number(content)
         number, column = self._position(bins)
         rows = self._block_rows(functional)
@@ -50,16 +55,15 @@ class _Editor:
         rows[number] = GridRow(number, number + 1, cells, row.source if row else Row(0, ""))
 
     def result(self) -> Source:
-        """The changed file. Blocks whose every cell became transparent are gone."""
-        rows = [self._listed(number) for number in range(len(self._blocks))]
-        kept = [number for number, block in enumerate(rows) if any(c != UNSET for row in block for c in row.cells)]
+        """The changed file."""
         document = replace(
             self._source.document,
             palette=tuple(self._entries),
             directives=tuple(self._directives()),
-            blocks=tuple(self._blocks[number] for number in kept),
+            blocks=tuple(self._blocks),
         )
-        return Source(document, self._source.shape, tuple(rows[number] for number in kept))
+        rows = tuple(self._listed(number) for number in range(len(self._blocks)))
+        return Source(document, self._source.shape, rows)
 
     def _listed(self, number: int) -> tuple[GridRow, ...]:
         changed = self._rows[number]
@@ -91,6 +95,8 @@ class _Editor:
         return number, places[-1]
 
     def _values(self, entry: Entry) -> ConfigValues:
+        if len(entry.values) != len(self._fields):
+            return ()
         given = dict(zip(self._fields, entry.values, strict=True))
         values: list[Value | None] = [
             parse_value(given[item.name], item.type) if item.name in given else item.default
@@ -116,11 +122,12 @@ class _Editor:
         new = [item.name for item, value in pairs if item.name not in self._fields and value != item.default]
         if not new:
             return
-        contents = [self._values(entry) for entry in self._entries]
         self._fields = [*self._fields, *new]
+        defaults = print_values(
+            item.default for item in self._schema.config if item.name in new and item.default is not None
+        )
         self._entries = [
-            replace(entry, text=f"{entry.symbol} = {self._spelled(values)}")
-            for entry, values in zip(self._entries, contents, strict=True)
+            replace(entry, text=f"{entry.symbol} = {' '.join(entry.values)} {defaults}") for entry in self._entries
         ]
 
     def _directives(self) -> Iterable[Directive]:
@@ -130,6 +137,17 @@ class _Editor:
                 if directive.name == "config"
                 else directive
             )
+
+
+def _has_grid(source: Source, schema: Schema) -> bool:
+    """Whether the file has axes, and keys and config fields that the schema has."""
+    fields = source.document.config_fields
+    return (
+        bool(source.shape.axes)
+        and sorted(source.document.keys) == sorted(schema.key_names)
+        and set(fields) <= set(schema.field_names)
+        and all(item.default is not None for item in schema.config if item.name not in fields)
+    )
 
 
 def _single_rows(rows: tuple[GridRow, ...]) -> Iterable[tuple[int, GridRow]]:

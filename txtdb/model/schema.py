@@ -83,8 +83,12 @@ class Derived:
     key: str
     mapping: tuple[tuple[Value, Value], ...]
 
+    def covers(self, value: Value) -> bool:
+        """Whether there is a derived value for a key value."""
+        return any(given == value for given, _ in self.mapping)
+
     def of(self, value: Value) -> Value:
-        """The derived value for a key value."""
+        """The derived value for a key value that it covers."""
         return next(result for given, result in self.mapping if given == value)
 
 
@@ -173,9 +177,9 @@ class Schema:
         return dict(zip(self.field_names, values, strict=True))
 
     def derived_values(self, functional: Functional) -> dict[str, Value]:
-        """The derived fields of a functional's configs."""
+        """The derived fields of a functional's configs; not those of key values that the schema does not have."""
         given = self.functional_dict(functional)
-        return {item.name: item.of(given[item.key]) for item in self.derived}
+        return {item.name: item.of(given[item.key]) for item in self.derived if item.covers(given[item.key])}
 
     def donors(self, functional: Functional) -> list[Functional]:
         """The functionals that a lookup tries in turn: itself, then with one fallback key after the other replaced."""

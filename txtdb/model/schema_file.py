@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -20,14 +20,15 @@ from txtdb.model.schema import (
     Predicate,
     Schema,
 )
-from txtdb.model.toml import TomlReader, parse_toml
-from txtdb.model.values import Value, ValueType, has_type, parse_value, print_value
+from txtdb.model.toml import NAME, NAME_HINT, TomlReader, parse_toml, shown
+from txtdb.model.values import Value, ValueType, can_be_written, parse_value, print_value
+from txtdb.syntax.grid import MAX_CELLS
 
 KINDS = ("kernel", "operator", "fixed")
 BACKEND_FIELD = "backend"
 MAX_FUNCTIONALS = 1_000_000
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:+-]*")
+_Domain = Key | ConfigField
 _TOP = (
     "iface",
     "kind",
@@ -58,14 +59,15 @@ class _SchemaReader(TomlReader):
     def __init__(self, file: str) -> None:
         super().__init__(file, "schema")
 
-    def schema(self, content: dict[str, Any], iface: str) -> Schema:
+    def schema(self, content: dict[str, Any], iface: str) -> Schema | None:
+        """The schema, or None with faults. What refers to keys and fields is read when these are right."""
         self.known(content, _TOP, "schema")
+        self.text(content, "iface", "schema")
         kind = self.text(content, "kind", "schema", "kernel")
-        if self.text(content, "iface", "schema") != iface:
-            self.fault(
-                f"iface is `{content.get('iface')}` in the schema of `{iface}`",
-                "the file name and `iface` must agree",
-            )
+        if isinstance(content.get("iface"), str) and content["iface"] != iface:
+            self.fault(f"`iface` is not `{iface}`", "the file name and `iface` must agree")
+        if not NAME.fullmatch(iface):
+            self.fault(f"`{iface}` is no name for an interface", NAME_HINT)
         if kind not in KINDS:
             self.fault(f"unknown kind `{kind}`", f"known are {', '.join(KINDS)}")
         key_tables = self.tables(content, "key")
@@ -74,16 +76,12 @@ class _SchemaReader(TomlReader):
         backends = tuple(self.backend(table) for table in self.tables(content, "backend"))
         config = self.config_fields(content, kind, backends)
         axes = tuple(self.axis(table) for table in self.tables(content, "axis"))
-        self.unique(
-            [*(key.name for key in keys), *(key.name for key in fixed_keys), *(axis.name for axis in axes)],
-            "key or axis",
-        )
-        self.unique(
-            [*(item.name for item in config), *(str(t.get("name")) for t in self.tables(content, "derived"))],
-            "config field",
-        )
-        key_types = {key.name: key.type for key in keys}
-        config_types = {item.name: item.type for item in config}
+        names = [*(key.name for key in keys), *(key.name for key in fixed_keys), *(axis.name for axis in axes)]
+        self.unique(names, "key or axis")
+        derived = self.tables(content, "derived")
+        self.unique([*(item.name for item in config), *(shown(table.get("name")) for table in derived)], "config field")
+        if self.faults:
+            return None
         self.shape(kind, keys, axes, config, backends)
         return Schema(
             file=self.file,
@@ -93,12 +91,12 @@ class _SchemaReader(TomlReader):
             fixed_keys=fixed_keys,
             axes=axes,
             config=config,
-            derived=tuple(self.derived(table, keys) for table in self.tables(content, "derived")),
+            derived=tuple(self.derived(table, keys) for table in derived),
             backends=backends,
-            absent=self.predicates(content, "absent", key_types),
-            illegal=self.predicates(content, "illegal", config_types),
+            absent=self.predicates(content, "absent", keys),
+            illegal=self.predicates(content, "illegal", config),
             fixed_config=self.fixed_config(content, kind, config),
-            sections=self.sections(content, keys, axes, config_types),
+            sections=self.sections(content, keys, axes, config),
         )
 
     def shape(
@@ -117,27 +115,37 @@ class _SchemaReader(TomlReader):
             self.fault("no back ends" if kind == "operator" else "no config fields")
         if backends and kind != "operator":
             self.fault("only an operator has back ends")
-        if prod(len(key.values) for key in keys) > MAX_FUNCTIONALS:
-            self.fault(f"more than {MAX_FUNCTIONALS} functionals")
+        self.size("schema", keys, axes, {})
+
+    def size(self, where: str, keys: tuple[Key, ...], axes: tuple[Axis, ...], bins: Mapping[str, Sized]) -> None:
+        functionals = prod(len(key.values) for key in keys)
+        cells = functionals * prod(len(bins.get(axis.name, axis.bins)) for axis in axes)
+        if functionals > MAX_FUNCTIONALS or cells > MAX_CELLS:
+            limits = f"the limits are {MAX_FUNCTIONALS} and {MAX_CELLS}"
+            self.fault(f"{where}: {functionals} functionals with {cells} cells are too many", limits)
 
     def key(self, table: dict[str, Any]) -> Key:
         name, kind = self.name(table, "key"), self.type(table, "key")
         self.known(table, ("name", "type", "values", "fallback"), f"key {name}")
+        if kind is None:
+            return Key(name, ValueType.INT, ())
         values = self.values(table, kind, f"key {name}")
         if kind is ValueType.BOOL and "values" not in table:
             values = (False, True)
         if not values:
             self.fault(f"key {name}: `values` is missing")
         fallback = table.get("fallback")
-        if "fallback" in table and not self.is_one_of(fallback, kind, values):
-            self.fault(f"key {name}: fallback {fallback!r} is none of its values")
+        if "fallback" in table and not (can_be_written(fallback, kind) and fallback in values):
+            self.fault(f"key {name}: fallback {shown(fallback)} is none of its values")
         return Key(name, kind, values, fallback)
 
     def fixed_key(self, table: dict[str, Any]) -> FixedKey:
         name, kind = self.name(table, "key"), self.type(table, "key")
         self.known(table, ("name", "type", "fixed"), f"key {name}")
-        if not self.spells(table["fixed"], kind):
-            self.fault(f"key {name}: {table['fixed']!r} is no {kind}")
+        if kind is None:
+            return FixedKey(name, ValueType.INT, 0)
+        if not can_be_written(table["fixed"], kind):
+            self.fault(f"key {name}: {shown(table['fixed'])} is no {kind}")
         return FixedKey(name, kind, table["fixed"])
 
     def axis(self, table: dict[str, Any]) -> Axis:
@@ -151,10 +159,15 @@ class _SchemaReader(TomlReader):
         return Axis(name, self.bins(table.get("bins"), f"axis {name}"))
 
     def bins(self, value: object, where: str) -> tuple[int, ...]:
-        bins: tuple[int, ...] = self.list_of(value, int, f"{where}: `bins`")
-        if any(b <= a for a, b in pairwise(bins)) or any(b < 0 for b in bins) or not bins:
-            self.fault(f"{where}: bins must be at least one, not negative, and increase")
-        return bins
+        if (
+            isinstance(value, list)
+            and value
+            and all(can_be_written(item, ValueType.INT) and item >= 0 for item in value)
+            and all(before < after for before, after in pairwise(value))
+        ):
+            return tuple(value)
+        self.fault(f"{where}: `bins` must be a list of ints, at least one, not negative, and increasing")
+        return ()
 
     def config_fields(
         self, content: dict[str, Any], kind: str, backends: tuple[Backend, ...]
@@ -171,26 +184,37 @@ class _SchemaReader(TomlReader):
         name, kind = self.name(table, "config"), self.type(table, "config")
         where = f"config {name}"
         self.known(table, ("name", "type", "values", "min", "max", "default", "binary"), where)
+        if kind is None:
+            return ConfigField(name, ValueType.INT)
         values = self.values(table, kind, where)
-        limits = [table.get("min"), table.get("max")]
-        for limit in limits:
-            if limit is not None and (kind is not ValueType.INT or not has_type(limit, ValueType.INT)):
-                self.fault(f"{where}: min and max are ints, for an int field")
+        minimum, maximum = self.limit(table, "min", kind, where), self.limit(table, "max", kind, where)
+        if minimum is not None and maximum is not None and minimum > maximum:
+            self.fault(f"{where}: min {minimum} is above max {maximum}")
         if kind is ValueType.ENUM and not values:
             self.fault(f"{where}: `values` is missing")
         default, binary = table.get("default"), table.get("binary", True)
         if not isinstance(binary, bool):
             self.fault(f"{where}: `binary` must be true or false")
-        minimum, maximum = limits
-        item = ConfigField(name, kind, values, minimum, maximum, default, bool(binary))
-        if "default" in table and not (self.spells(default, kind) and item.admits(table["default"])):
-            self.fault(f"{where}: default {default!r} is outside its domain")
+        item = ConfigField(name, kind, values, minimum, maximum, default, binary is True)
+        if "default" in table and not _allows(item, default):
+            self.fault(f"{where}: default {shown(default)} is outside its domain")
         return item
+
+    def limit(self, table: dict[str, Any], name: str, kind: ValueType, where: str) -> int | None:
+        value = table.get(name)
+        if value is None:
+            return None
+        if kind is ValueType.INT and can_be_written(value, ValueType.INT):
+            return int(value)
+        self.fault(f"{where}: `{name}` must be an int, and stands at int fields only")
+        return None
 
     def derived(self, table: dict[str, Any], keys: tuple[Key, ...]) -> Derived:
         name, kind = self.name(table, "derived"), self.type(table, "derived")
         where = f"derived {name}"
         self.known(table, ("name", "type", "key", "map"), where)
+        if kind is None:
+            return Derived(name, ValueType.INT, "", ())
         key = next((key for key in keys if key.name == table.get("key")), None)
         mapping: list[tuple[Value, Value]] = []
         if key is None:
@@ -198,8 +222,8 @@ class _SchemaReader(TomlReader):
             return Derived(name, kind, "", ())
         for text, result in self.table(table, "map", where).items():
             given = parse_value(text, key.type)
-            if given is None or not self.is_one_of(given, key.type, key.values) or not self.spells(result, kind):
-                self.fault(f"{where}: map entry {text} = {result!r} does not fit")
+            if given is None or not _allows(key, given) or not can_be_written(result, kind):
+                self.fault(f"{where}: map entry {text} = {shown(result)} does not fit")
             else:
                 mapping.append((given, result))
         missing = [print_value(v) for v in key.values if v not in [given for given, _ in mapping]]
@@ -209,6 +233,8 @@ class _SchemaReader(TomlReader):
 
     def backend(self, table: dict[str, Any]) -> Backend:
         name = self.name(table, "backend")
+        if not can_be_written(name, ValueType.ENUM):
+            self.fault(f"backend {name}: a back end is not named like a value of another type")
         self.known(table, ("name", "launches"), f"backend {name}")
         return Backend(name, self.list_of(table.get("launches", []), str, f"backend {name}: `launches`"))
 
@@ -216,42 +242,41 @@ class _SchemaReader(TomlReader):
         self, content: dict[str, Any], kind: str, config: tuple[ConfigField, ...]
     ) -> tuple[Value, ...] | None:
         given = self.table(content, "fixed_config", "schema")
-        if (kind == "fixed") != bool(given):
+        if (kind == "fixed") != ("fixed_config" in content):
             self.fault('[fixed_config] belongs to kind = "fixed", and to nothing else')
         if kind != "fixed":
             return None
         self.known(given, [item.name for item in config], "fixed_config")
-        values = []
+        values = {item.name: given.get(item.name, item.default) for item in config}
         for item in config:
-            value = given.get(item.name, item.default)
-            if not self.spells(value, item.type) or value is None or not item.admits(value):
-                self.fault(f"fixed_config: {item.name} = {value!r} is outside its domain")
-            values.append(value)
-        return tuple(v for v in values if v is not None)
+            if not _allows(item, values[item.name]):
+                self.fault(f"fixed_config: {item.name} = {shown(values[item.name])} is outside its domain")
+        return tuple(value for value in values.values() if value is not None)
 
     def sections(
         self,
         content: dict[str, Any],
         keys: tuple[Key, ...],
         axes: tuple[Axis, ...],
-        config_types: Mapping[str, ValueType],
+        config: tuple[ConfigField, ...],
     ) -> tuple[ArchSection, ...]:
         given = self.table(content, "arch", "schema")
-        read: dict[str, ArchSection] = {}
-        for arch in given:
-            table = self.table(given, arch, "arch")
+        tables = {arch: self.table(given, arch, "arch") for arch in given}
+        written: dict[str, ArchSection] = {}
+        for arch, table in tables.items():
             self.known(table, _SECTION, f"arch {arch}")
+            if not NAME.fullmatch(arch):
+                self.fault(f"arch {arch}: `{arch}` is no name", NAME_HINT)
             if "like" not in table:
-                read[arch] = self.section(arch, table, keys, axes, config_types)
-        for arch, table in given.items():
-            if not isinstance(table, dict) or "like" not in table:
-                continue
-            model = read.get(str(table["like"]))
-            if model is None or len(table) > 1:
-                self.fault(f"arch {arch}: `like` stands alone and names an arch that is written out", "")
-            else:
-                read[arch] = ArchSection(arch, model.bins, model.domains, model.unsupported, model.illegal)
-        return tuple(read[arch] for arch in sorted(read))
+                written[arch] = self.section(arch, table, keys, axes, config)
+        alike = (self.like(arch, table, written) for arch, table in tables.items() if "like" in table)
+        return tuple(sorted((*written.values(), *alike), key=lambda section: section.arch))
+
+    def like(self, arch: str, table: dict[str, Any], written: Mapping[str, ArchSection]) -> ArchSection:
+        model = written.get(self.text(table, "like", f"arch {arch}"))
+        if model is None or len(table) > 1:
+            self.fault(f"arch {arch}: `like` stands alone and names an arch that is written out")
+        return replace(model, arch=arch) if model else ArchSection(arch)
 
     def section(
         self,
@@ -259,59 +284,65 @@ class _SchemaReader(TomlReader):
         table: dict[str, Any],
         keys: tuple[Key, ...],
         axes: tuple[Axis, ...],
-        config_types: Mapping[str, ValueType],
+        config: tuple[ConfigField, ...],
     ) -> ArchSection:
         where = f"arch {arch}"
         bins, domains = self.table(table, "bins", where), self.table(table, "domain", where)
         self.known(bins, [axis.name for axis in axes], f"{where}: bins")
         self.known(domains, [key.name for key in keys], f"{where}: domain")
-        key_types = {key.name: key.type for key in keys}
+        own = {axis.name: self.bins(bins[axis.name], f"{where}: {axis.name}") for axis in axes if axis.name in bins}
+        self.size(where, keys, axes, own)
         return ArchSection(
             arch,
-            tuple((name, self.bins(value, f"{where}: {name}")) for name, value in bins.items()),
+            tuple(own.items()),
             tuple((key.name, self.domain(key, domains[key.name], where)) for key in keys if key.name in domains),
-            self.predicates(table, "unsupported", key_types),
-            self.predicates(table, "illegal", config_types),
+            self.predicates(table, "unsupported", keys),
+            self.predicates(table, "illegal", config),
         )
 
     def domain(self, key: Key, values: object, where: str) -> tuple[Value, ...]:
-        if isinstance(values, list) and all(self.is_one_of(value, key.type, key.values) for value in values):
+        if isinstance(values, list) and values and all(_allows(key, value) for value in values):
             return tuple(values)
-        self.fault(f"{where}: domain of {key.name} must be a list of its values")
+        self.fault(f"{where}: domain of {key.name} must be a list of its values, at least one")
         return ()
 
-    def predicates(self, table: dict[str, Any], name: str, types: Mapping[str, ValueType]) -> tuple[Predicate, ...]:
-        return tuple(self.predicate(item, name, types) for item in self.tables(table, name))
+    def predicates(self, table: dict[str, Any], name: str, items: Sequence[_Domain]) -> tuple[Predicate, ...]:
+        return tuple(self.predicate(term, name, items) for term in self.tables(table, name))
 
-    def predicate(self, table: dict[str, Any], where: str, types: Mapping[str, ValueType]) -> Predicate:
-        self.known(table, list(types), where)
+    def predicate(self, table: dict[str, Any], where: str, items: Sequence[_Domain]) -> Predicate:
+        self.known(table, [item.name for item in items], where)
         terms = []
-        for name, given in table.items():
-            values = given if isinstance(given, list) else [given]
-            kind = types.get(name)
-            if kind is not None and not all(self.spells(value, kind) for value in values):
-                self.fault(f"{where}: {name} = {given!r} is no {kind}")
-            terms.append((name, tuple(values)))
+        for item in items:
+            if item.name in table:
+                given = table[item.name]
+                values = given if isinstance(given, list) else [given]
+                wrong = [value for value in values if not _allows(item, value)]
+                if wrong or not values:
+                    self.fault(f"{where}: {item.name} never is {shown(wrong[0] if wrong else given)}")
+                terms.append((item.name, tuple(values)))
         if not terms:
             self.fault(f"{where}: an empty condition would match everything")
         return Predicate(tuple(terms))
 
     def name(self, table: dict[str, Any], where: str) -> str:
         name = self.text(table, "name", where)
-        if name and not _NAME.fullmatch(name):
-            self.fault(f"{where}: `{name}` is no name", "letters, digits and _ . : + -, not starting with a digit")
+        if name and not NAME.fullmatch(name):
+            self.fault(f"{where}: `{name}` is no name", NAME_HINT)
         return name
 
-    def type(self, table: dict[str, Any], where: str) -> ValueType:
-        text = self.text(table, "type", f"{where} {table.get('name')}")
+    def type(self, table: dict[str, Any], where: str) -> ValueType | None:
+        """The declared type; None where it is unknown, so that nothing is judged by a wrong one."""
+        where = f"{where} {shown(table.get('name'))}"
+        text = self.text(table, "type", where)
         if text in list(ValueType):
             return ValueType(text)
-        self.fault(f"{where} {table.get('name')}: unknown type `{text}`", f"known are {', '.join(ValueType)}")
-        return ValueType.INT
+        if text:
+            self.fault(f"{where}: unknown type `{text}`", f"known are {', '.join(ValueType)}")
+        return None
 
     def values(self, table: dict[str, Any], kind: ValueType, where: str) -> tuple[Value, ...]:
         values = table.get("values", [])
-        if not isinstance(values, list) or not all(self.spells(value, kind) for value in values):
+        if not isinstance(values, list) or not all(can_be_written(value, kind) for value in values):
             self.fault(f"{where}: `values` must be a list of {kind} values")
             return ()
         self.unique([print_value(value).lower() for value in values], f"value of {where}")
@@ -324,9 +355,7 @@ class _SchemaReader(TomlReader):
                 self.fault(f"{what} `{name}` stands twice", "names that differ only in case count as equal")
             seen.add(name)
 
-    def spells(self, value: object, kind: ValueType) -> bool:
-        """Whether a value has the type and can be written in a table."""
-        return has_type(value, kind) and parse_value(print_value(value), kind) == value  # type: ignore[arg-type]
 
-    def is_one_of(self, value: object, kind: ValueType, values: tuple[Value, ...]) -> bool:
-        return has_type(value, kind) and value in values
+def _allows(item: _Domain, value: Any) -> bool:
+    """Whether a value may stand in a key or field."""
+    return can_be_written(value, item.type) and (value in item.values if isinstance(item, Key) else item.admits(value))

@@ -125,14 +125,14 @@ class _Builder:
         return FileTable(self._source, functionals, bins, cells, blocks, palette)
 
     def axes_fit(self) -> bool:
-        written = [d for d in self._document.directives if d.name == "axis"]
+        directive = self._document.directive("axis")
         names = tuple(axis for axis, _ in self._source.shape.axes)
-        if names == self._schema.axis_names or not written:
-            return bool(written)
+        if not names or directive is None or names == self._schema.axis_names:
+            return bool(names)
         self.faults.append(
             Fault(
                 "axis-names",
-                written[0].span(self._file),
+                directive.span(self._file),
                 f"the axes are {', '.join(names)}",
                 f"the schema has {', '.join(self._schema.axis_names)}, in this order",
             )

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import reprlib
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from txtdb.faults import Fault, Severity, Span
+from txtdb.model.values import MAX_INT, print_value
+
+# What the text format takes for a name.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:+-]*")
+NAME_HINT = "letters, digits and _ . : + -, not starting with a digit"
 
 _POSITION = re.compile(r"\(at line (\d+), column (\d+)\)")
 
@@ -22,10 +28,21 @@ def parse_toml(data: bytes, file: str) -> tuple[dict[str, Any] | None, list[Faul
         return None, [
             Fault("not-utf8", Span(file, line, 1, line, 1), "the file is not valid UTF-8", "save it as UTF-8")
         ]
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except RecursionError:
+        return None, [Fault("toml", Span(file), "no valid TOML: nested too deeply", "")]
+    except ValueError as error:  # TOMLDecodeError, and what int() says of a number with thousands of digits
         found = _POSITION.search(str(error))
         line, column = (int(found[1]), int(found[2])) if found else (0, 0)
         return None, [Fault("toml", Span(file, line, column, line, column), f"no valid TOML: {error}", "")]
+
+
+def shown(value: object) -> str:
+    """A decoded value for a message: short, whatever it is."""
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INT:
+        return "a number of more than 18 digits"
+    return print_value(value) if isinstance(value, bool | int) else reprlib.repr(value)
 
 
 @dataclass

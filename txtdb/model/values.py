@@ -9,7 +9,10 @@ from enum import StrEnum
 Value = bool | int | str
 Functional = tuple[Value, ...]
 
-_INT = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+# One spelling per number, of at most 18 digits, so that every number fits 64 bits.
+_INT = re.compile(r"0|-?[1-9][0-9]{0,17}")
+MAX_INT = 10**18 - 1
+_ENUM = re.compile(r"[A-Za-z0-9_.:+-]+")
 _FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:e[-+]?[0-9]+)?")
 _BOOLS = {"true": True, "false": False}
 
@@ -28,7 +31,7 @@ def parse_value(text: str, expected: ValueType) -> Value | None:
         return _BOOLS.get(text)
     if expected is ValueType.INT:
         return int(text) if _INT.fullmatch(text) else None
-    return None if text_type(text) in ("bool", "int", "float") else text
+    return text if text_type(text) == "name" and _ENUM.fullmatch(text) else None
 
 
 def text_type(text: str) -> str:
@@ -68,6 +71,15 @@ def has_type(value: object, expected: ValueType) -> bool:
     if expected is ValueType.INT:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, str)
+
+
+def can_be_written(value: object, expected: ValueType) -> bool:
+    """Whether a Python value is exactly of the type and has a spelling in text files."""
+    if not has_type(value, expected):
+        return False
+    if isinstance(value, str):
+        return parse_value(value, expected) is not None
+    return isinstance(value, int) and abs(value) <= MAX_INT
 
 
 def value_rank(value: Value) -> tuple[int, int, str]:

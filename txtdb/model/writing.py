@@ -35,16 +35,15 @@ def table_text(
     used = _by_frequency(rows, pool)
     fields = _needed_fields(schema, [pool[number] for number in used])
     names = {number: symbol_at(place) for place, number in enumerate(used)}
-    lines = [f"#! {kind} 1", *_header(schema, arch, header or {}, shape, fields, bool(functionals)), ""]
+    lines = [f"#! {kind} 1", *_header(schema, arch, header or {}, shape, fields, bool(functionals))]
     for number in used:
         config = schema.config_dict(pool[number])
-        lines.append(f"{names[number]} = {print_values(config[name] for name in fields)}")
+        entry = f"{names[number]} = {print_values(config[name] for name in fields)}"
+        lines.extend(("", entry) if number == used[0] else (entry,))
     for place in sorted(range(len(functionals)), key=lambda place: functional_rank(functionals[place])):
         block = list(_block_rows(shape, rows[place], names))
         if block:
             lines.extend(("", f"[{print_values(functionals[place])}]", *block))
-    if not used:
-        lines = [line for line in lines if line]
     return "\n".join([*lines, "#! end"]) + "\n"
 
 

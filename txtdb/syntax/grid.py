@@ -17,6 +17,9 @@ from txtdb.syntax.tree import MASK, TRANSPARENT, Document, Row
 TRANSPARENT_CELL = -1
 MASKED_CELL = -2
 
+# A file, and a resolved table, of more cells than this is refused: a short text can spell a grid that no memory holds.
+MAX_CELLS = 1 << 24
+
 _MARKS = {TRANSPARENT: TRANSPARENT_CELL, MASK: MASKED_CELL}
 
 
@@ -40,6 +43,16 @@ class Shape:
     def rows(self) -> int:
         """Rows in a full block."""
         return prod(self.lengths[:-1])
+
+    @property
+    def size(self) -> int:
+        """Cells in a full block."""
+        return prod(self.lengths)
+
+    @cached_property
+    def places(self) -> tuple[dict[int, int], ...]:
+        """Bin → position, for each axis."""
+        return tuple({value: place for place, value in enumerate(bins)} for _, bins in self.axes)
 
     @property
     def label_axes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -72,22 +85,22 @@ def label_rows(shape: Shape, label: str) -> tuple[int, int]:
     if len(words) != len(shape.label_axes):
         raise LabelFault(f"the label names {len(words)} of {len(shape.label_axes)} axes")
     row = 0
-    for word, (name, bins) in zip(words, shape.label_axes, strict=True):
-        row = row * len(bins) + _bin_index(int(word), name, bins)
+    for axis, word in enumerate(words):
+        row = row * shape.lengths[axis] + _place(shape, axis, word)
     if not last:
         return row, row + 1
-    name, bins = shape.label_axes[-1]
-    count = _bin_index(int(last), name, bins) - _bin_index(int(words[-1]), name, bins)
+    axis = len(words) - 1
+    count = _place(shape, axis, last) - _place(shape, axis, words[-1])
     if count < 0:
         raise LabelFault(f"the range {words[-1]}-{last} runs backwards")
     return row, row + count + 1
 
 
-def _bin_index(value: int, name: str, bins: tuple[int, ...]) -> int:
-    try:
-        return bins.index(value)
-    except ValueError:
-        raise LabelFault(f"{value} is no bin of axis {name}") from None
+def _place(shape: Shape, axis: int, word: str) -> int:
+    place = shape.places[axis].get(int(word))
+    if place is None:
+        raise LabelFault(f"{word} is no bin of axis {shape.axes[axis][0]}")
+    return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +125,14 @@ class _Runs(dict[str, list[int]]):
         length = int(count) if count else 1
         if not 0 < length <= self._width:
             raise KeyError(text)
-        cells = self[text] = [self._ordinals[symbol]] * length
+        cells = [self._ordinals[symbol]] * length
+        if length <= _KEPT_RUN:
+            self[text] = cells
         return cells
+
+
+# Longer runs are rare, and all their different lengths together could fill the memory.
+_KEPT_RUN = 64
 
 
 def decode(document: Document, shape: Shape) -> tuple[tuple[tuple[GridRow, ...], ...], list[Fault]]:
@@ -131,98 +150,112 @@ class _Decoder:
         self.faults: list[Fault] = []
         self._file, self._shape, self._ordinals = file, shape, ordinals
         self._runs = _Runs(ordinals, shape.width)
+        self._labelled = len(shape.axes) > 1
         self._labels: dict[str, tuple[int, int]] = {}
+        self._unknown: set[str] = set()
 
     def block(self, rows: Sequence[Row]) -> tuple[GridRow, ...]:
         decoded: list[GridRow] = []
-        runs, width, labelled = self._runs, self._shape.width, len(self._shape.axes) > 1
+        taken: dict[int, int] = {}
         for row in rows:
             words = row.text.split()
-            cells: list[int] = []
+            if not words:
+                continue  # the stand-in of a row that was reported
             try:
-                first, stop = self._label(words[0]) if labelled else (0, 1)
-                for word in words[1:] if labelled else words:
-                    cells += runs[word]
+                first, stop = self._label(words[0])
+                free = self._take(row, first, stop, taken)
+                cells = self._cells(words) if free else []
             except (LabelFault, KeyError):
-                cells = []
-            if len(cells) == width:
+                free = False
+            if free:
                 decoded.append(GridRow(first, stop, cells, row))
             else:
-                self.faults.append(self._explain(row, words, labelled))
-        self._check_overlap(decoded)
+                self.faults.extend(self._explain(row, words))
         return tuple(decoded)
 
-    def _label(self, label: str) -> tuple[int, int]:
-        rows = self._labels.get(label)
+    def _label(self, word: str) -> tuple[int, int]:
+        rows = self._labels.get(word)
         if rows is None:
-            if not label[0].isdigit():
-                raise LabelFault("the row has no label")
-            rows = self._labels[label] = label_rows(self._shape, label)
+            rows = self._labels[word] = self._read_label(word)
         return rows
 
-    def _explain(self, row: Row, words: list[str], labelled: bool) -> Fault:
-        """The fault of a row that could not be decoded: found again slowly, for its exact place."""
-        first_is_label = words[0][0].isdigit()
-        if labelled:
-            try:
-                self._label(words[0])
-            except LabelFault as error:
-                return Fault("bad-label", row.word_span(self._file, 0), str(error), _label_hint(self._shape))
-        elif first_is_label:
-            return Fault(
-                "bad-label",
-                row.word_span(self._file, 0),
-                "a table with one axis has no row labels",
-                "remove it",
-            )
-        runs = list(enumerate(words))[1 if labelled else 0 :]
-        return self._explain_runs(row, runs)
+    def _read_label(self, word: str) -> tuple[int, int]:
+        has_label = word[0].isdigit()
+        if self._labelled and has_label:
+            return label_rows(self._shape, word)
+        if self._labelled:
+            raise LabelFault("the row has no label")
+        if has_label:
+            raise LabelFault("a table with one axis has no row labels")
+        return 0, 1
 
-    def _explain_runs(self, row: Row, runs: list[tuple[int, str]]) -> Fault:
-        width, total = self._shape.width, 0
+    def _cells(self, words: Sequence[str]) -> list[int]:
+        """The cells of a row's words. Raises KeyError where they are not just as many as the row has."""
+        cells: list[int] = []
+        runs, width = self._runs, self._shape.width
+        for word in words[1:] if self._labelled else words:
+            cells += runs[word]
+            if len(cells) > width:
+                raise KeyError(word)
+        if len(cells) < width:
+            raise KeyError(words[0])
+        return cells
+
+    def _take(self, row: Row, first: int, stop: int, taken: dict[int, int]) -> bool:
+        """Note that a row line covers its rows; False, with a fault, where another does already."""
+        for number in range(first, stop):
+            line = taken.setdefault(number, row.line)
+            if line != row.line:
+                what = self._shape.label(number, number) or "the row"
+                message = f"{what} stands already in line {line}"
+                self.faults.append(Fault("rows-overlap", row.word_span(self._file, 0), message, "keep one of them"))
+                return False
+        return True
+
+    def _explain(self, row: Row, words: Sequence[str]) -> Iterator[Fault]:
+        """The faults of a row that could not be decoded: found again slowly, for their exact places."""
+        try:
+            self._label(words[0])
+        except LabelFault as error:
+            yield Fault("bad-label", row.word_span(self._file, 0), str(error), _label_hint(self._shape))
+        has_label = words[0][0].isdigit()
+        if has_label or not self._labelled:
+            yield from self._explain_runs(row, list(enumerate(words))[has_label:])
+
+    def _explain_runs(self, row: Row, runs: Sequence[tuple[int, str]]) -> Iterator[Fault]:
+        """The first fault of a row's runs. An unknown symbol is one fault of the file, wherever it is used."""
+        width, total, told = self._shape.width, 0, False
         for index, text in runs:
             symbol, _, count = text.partition("*")
-            span = row.word_span(self._file, index)
             if symbol not in self._ordinals:
-                return Fault(
-                    "unknown-symbol",
-                    span,
-                    f"`{symbol}` stands not in the palette",
-                    "add an entry, or correct the symbol",
-                )
-            if count == "0":
-                return Fault("empty-run", span, "a run of no cells", "remove it")
-            total += int(count) if count else 1
+                if symbol not in self._unknown:
+                    message, hint = f"`{symbol}` stands not in the palette", "add an entry, or correct the symbol"
+                    yield Fault("unknown-symbol", row.word_span(self._file, index), message, hint)
+                self._unknown.add(symbol)
+                told = True
+            elif count == "0":
+                yield Fault("empty-run", row.word_span(self._file, index), "a run of no cells", "remove it")
+                return
+            total += int(count or 1)
             if total > width:
-                return Fault("row-too-long", span, f"the row is longer than its {width} cells", "shorten the last runs")
-        last = row.span(self._file)
-        return Fault(
-            "row-too-short",
-            last,
-            f"the row has {total} of {width} cells",
-            "write `.` for cells that this file leaves alone",
-        )
-
-    def _check_overlap(self, rows: list[GridRow]) -> None:
-        taken: dict[int, Row] = {}
-        for row in rows:
-            for number in range(row.first, row.stop):
-                other = taken.setdefault(number, row.source)
-                if other is not row.source:
-                    label = self._shape.label(number, number) or "the row"
-                    self.faults.append(
-                        Fault(
-                            "rows-overlap",
-                            row.source.word_span(self._file, 0),
-                            f"{label} stands already in line {other.line}",
-                            "keep one of them",
-                        )
-                    )
-                    break
+                message = f"the row is longer than its {width} cells"
+                yield Fault("row-too-long", row.word_span(self._file, index), message, "shorten the last runs")
+                return
+        if total < width and not told:
+            message, hint = f"the row has {total} of {width} cells", "write `.` for cells that this file leaves alone"
+            yield Fault("row-too-short", row.span(self._file), message, hint)
 
 
 def _label_hint(shape: Shape) -> str:
-    return "; ".join(f"{name}: {' '.join(map(str, bins))}" for name, bins in shape.label_axes)
+    return "; ".join(f"{name}: {_some(bins)}" for name, bins in shape.label_axes) or "remove it"
+
+
+def _some(bins: Sequence[int]) -> str:
+    words = list(map(str, bins))
+    return " ".join(words if len(words) <= _SHOWN_BINS else [*words[: _SHOWN_BINS - 1], "…", words[-1]])
+
+
+_SHOWN_BINS = 20
 
 
 def run_span(row: Row, file: str, column: int, labelled: bool) -> Span:

@@ -7,23 +7,27 @@ the file is still read.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
-from itertools import pairwise
-from pathlib import Path
 
 from lark import Lark, Token, UnexpectedInput
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from txtdb.faults import Fault, Span
+from txtdb.syntax.header import header_faults
 from txtdb.syntax.mistakes import name_mistake, out_of_place
 from txtdb.syntax.tree import Block, Directive, Document, Entry, Line, Row
 
 FORMAT_VERSION = 1
-SUFFIX_KIND = {".txtdb": "txtdb", ".dbpatch": "dbpatch"}
 HEADER = ("IFACE", "ARCH", "BASE", "ORIGIN", "WHY", "EVIDENCE", "ONTO", "KEY", "AXIS", "CONFIG")
 _TRIVIA = ("COMMENT", "EXTENSION")
+_MAGICS = "`#! txtdb 1` or `#! dbpatch 1`"
+_ENTRY_START = re.compile(r"([A-Za-z]+) *=")
+_DIRECTIVE_START = re.compile(r"#! *([a-z]+)")
+_FIRST_LINE_ATTEMPT = re.compile(r"txtdb|dbpatch")
 _LINE_TERMINALS = ("MAGIC", *HEADER, "END", *_TRIVIA, "ENTRY", "BLOCK", "ROW")
 
 
@@ -44,40 +48,39 @@ def parse_bytes(data: bytes, file: str) -> tuple[Document | None, list[Fault]]:
 
     The document is None when too little could be understood to use it; the faults then say why.
     """
-    if data.startswith(b"\xef\xbb\xbf"):
-        return None, [
-            _first_line_fault("bom", file, "the file starts with a byte order mark", "save it as UTF-8 without BOM")
-        ]
+    marked = data.startswith(codecs.BOM_UTF8)
+    message = "the file starts with a byte order mark"
+    bom = [Fault("bom", Span(file, 1, 1, 1, 1), message, "save it as UTF-8 without BOM")] if marked else []
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        before = data[: error.start].decode("utf-8").split("\n")
+        line, column = len(before), len(before[-1]) + 1
         span = Span(file, line, column, line, column)
-        return None, [Fault("not-utf8", span, "the file is not valid UTF-8", "save it as UTF-8")]
-    return parse_text(text, file)
+        return None, [*bom, Fault("not-utf8", span, "the file is not valid UTF-8", "save it as UTF-8")]
+    document, faults = parse_text(text, file)
+    return document, bom + faults
 
 
 def parse_text(text: str, file: str) -> tuple[Document | None, list[Fault]]:
     """Like `parse_bytes`, from text. CRLF and LF read alike."""
     text = text.replace("\r\n", "\n")
-    tokens, faults = _tokens(text, file)
-    document = _build(tokens, file) if tokens is not None else None
-    if document is not None:
-        faults.extend(_header_faults(document))
-    return document, faults
-
-
-def _tokens(text: str, file: str) -> tuple[list[Token] | None, list[Fault]]:
     try:
         tree = grammar().parse(text, start="start")
     except UnexpectedInput:
-        return _recover(text, file)
-    tokens = list(_flatten(tree.children))
-    version = tokens[0].split()[-1]
-    if int(version) != FORMAT_VERSION:
+        document, faults = _recover(text, file)
+    else:
+        document, faults = _accept(list(_flatten(tree.children)), file)
+    if document is not None:
+        faults.extend(header_faults(document))
+    return document, faults
+
+
+def _accept(tokens: list[Token], file: str) -> tuple[Document | None, list[Fault]]:
+    if _version(tokens[0]) != FORMAT_VERSION:
         return None, [_version_fault(tokens[0], file)]
-    return tokens, []
+    return _build(tokens, file), []
 
 
 def _flatten(children: Iterable[object]) -> Iterator[Token]:
@@ -88,60 +91,102 @@ def _flatten(children: Iterable[object]) -> Iterator[Token]:
             yield from child.children  # type: ignore[attr-defined]
 
 
-def _recover(text: str, file: str) -> tuple[list[Token] | None, list[Fault]]:
+def _recover(text: str, file: str) -> tuple[Document | None, list[Fault]]:
     """Read line by line: what a terminal matches and the LALR tables accept is kept, the rest is reported."""
-    faults: list[Fault] = []
-    kept: list[Token] = []
-    parser: InteractiveParser = grammar().parse_interactive(start="start")
+    reader = _LineReader(file)
     lines = text.split("\n")
-    ended = False
     for number, line in enumerate(lines, 1):
-        if not line.strip(" "):
-            continue
-        kind = _classify(line)
-        token = Token(kind or "ROWS", line, line=number, column=1)
-        if kind == "MAGIC" and int(line.split()[-1]) != FORMAT_VERSION:
-            return None, [_version_fault(token, file)]
+        if line.strip(" ") and not reader.line(line, number):
+            break
+    if not reader.kept:
+        empty = Fault("no-magic", Span(file, 1, 1, 1, 1), "the file is empty", f"a file starts with {_MAGICS}")
+        return None, reader.faults or [empty]
+    if not reader.ended:
+        reader.truncated(lines)
+    return _build(reader.kept, file, frozenset(reader.malformed)), reader.faults
+
+
+class _LineReader:
+    """Keeps the good lines of a bad file and names the bad ones.
+
+    What depends on a bad line is not reported again: an unreadable head, entry or row leaves a stand-in without
+    values, and a malformed directive is not missing.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.faults: list[Fault] = []
+        self.kept: list[Token] = []
+        self.malformed: set[str] = set()
+        self.ended = False
+        self._file = file
+        self._parser: InteractiveParser = grammar().parse_interactive(start="start")
+
+    def line(self, text: str, number: int) -> bool:
+        """Take one line; False when the rest of the file is not to be read."""
+        kind = _classify(text)
+        token = Token(kind or "", text, line=number, column=1)
+        if not self.kept:
+            return self._first(kind, token)
+        if self.ended:
+            hint = "remove it, or move `#! end` to the end of the file"
+            self.faults.append(Fault("text-after-end", _whole(token, self._file), "text after `#! end`", hint))
+            return False
         if kind is None:
-            faults.append(name_mistake(line, number, file))
-        elif ended:
-            faults.append(
-                Fault(
-                    "text-after-end",
-                    _whole(token, file),
-                    "text after `#! end`",
-                    "remove it, or move `#! end` to the end of the file",
-                )
-            )
-        elif not kept and kind != "MAGIC":
-            faults.append(
-                _first_line_fault("no-magic", file, "the first line must be `#! txtdb 1` or `#! dbpatch 1`", "")
-            )
-            return None, faults
-        elif _feed(parser, token):
-            kept.append(token)
-            ended = kind == "END"
-        else:
-            faults.append(out_of_place(kind, _whole(token, file)))
-    if not kept:
-        faults = faults or [
-            _first_line_fault(
-                "no-magic", file, "the file is empty", "a file starts with `#! txtdb 1` or `#! dbpatch 1`"
-            )
-        ]
-        return None, faults
-    if not ended:
+            self._bad(token)
+        elif not self._keep(token):
+            self.faults.append(out_of_place(kind, _whole(token, self._file)))
+        return True
+
+    def truncated(self, lines: list[str]) -> None:
+        """Report a missing `#! end` and go on as if it were there."""
         last = len(lines) - (lines[-1] == "")
-        faults.append(
-            Fault(
-                "truncated",
-                Span(file, last, 1, last, max(1, len(lines[last - 1]))),
-                "the file does not end with `#! end`: it is truncated",
-                "restore the missing part, then close the file with `#! end`",
-            )
-        )
-        kept.append(Token("END", "#! end", line=last + 1, column=1))
-    return kept, faults
+        span = Span(self._file, last, 1, last, max(1, len(lines[last - 1])))
+        message = "the file does not end with `#! end`: it is truncated"
+        self.faults.append(Fault("truncated", span, message, "restore the missing part, then close it with `#! end`"))
+        self.kept.append(Token("END", "#! end", line=last + 1, column=1))
+
+    def _first(self, kind: str | None, token: Token) -> bool:
+        """The first line decides how the rest is read; only a conflict marker may stand before it."""
+        mistake = name_mistake(token, token.line or 0, self._file) if kind is None else None
+        if kind == "MAGIC" and _version(token) == FORMAT_VERSION:
+            return self._keep(token)
+        if kind == "MAGIC":
+            self.faults = [_version_fault(token, self._file)]
+        elif mistake and (mistake.rule == "conflict-marker" or _FIRST_LINE_ATTEMPT.search(token)):
+            self.faults.append(mistake)
+        elif not self.faults:
+            self.faults.append(Fault("no-magic", _whole(token, self._file), f"the first line must be {_MAGICS}"))
+        return mistake is not None and mistake.rule == "conflict-marker"
+
+    def _keep(self, token: Token) -> bool:
+        try:
+            self._parser.feed_token(token)
+        except UnexpectedInput:
+            return False
+        self.kept.append(token)
+        self.ended = token.type == "END"
+        return True
+
+    def _bad(self, token: Token) -> None:
+        self.faults.append(name_mistake(token, token.line or 0, self._file))
+        directive = _DIRECTIVE_START.match(token)
+        if directive:
+            self.malformed.add(directive[1])
+        if not directive or directive[1] == "end":
+            self._keep(_stand_in(token))
+
+
+def _stand_in(token: Token) -> Token:
+    """What a bad line was probably meant to be, without values."""
+    text = token.lstrip()
+    symbol = _ENTRY_START.match(text)
+    if text.startswith("#!"):
+        kind, text = "END", "#! end"
+    elif symbol:
+        kind, text = "ENTRY", f"{symbol[1]} ="
+    else:
+        kind, text = ("BLOCK", "[]") if text.startswith("[") else ("ROWS", "")
+    return Token(kind, text, line=token.line, column=1)
 
 
 def _classify(line: str) -> str | None:
@@ -149,175 +194,99 @@ def _classify(line: str) -> str | None:
     return "ROWS" if kind == "ROW" else kind
 
 
-def _feed(parser: InteractiveParser, token: Token) -> bool:
-    try:
-        parser.feed_token(token)
-    except UnexpectedInput:
-        return False
-    return True
-
-
-def _build(tokens: list[Token], file: str) -> Document:
-    """Group tokens into a document; comments go to the line that follows them."""
-    directives: list[Directive] = []
-    palette: list[Entry] = []
-    blocks: list[tuple[Token, tuple[str, ...], list[Row]]] = []
-    trivia: list[Token] = []
-    magic, end = Line(1, str(tokens[0]).rstrip()), Line(1, "#! end")
-    above = 1
+def _build(tokens: list[Token], file: str, malformed: frozenset[str] = frozenset()) -> Document:
+    """Group tokens into a document."""
+    builder = _Builder(tokens[0])
     for token in tokens[1:]:
-        kind, line = token.type, token.line or 0
-        if kind in _TRIVIA:
-            trivia.append(token)
-            continue
-        starts_section = kind == "BLOCK" or (kind == "ENTRY" and not palette)
-        leading = _leading(trivia, above, line, starts_section)
-        trivia, above = [], line + token.count("\n")
-        if kind == "ROWS":
-            first, *others = token.split("\n")
-            rows = blocks[-1][2]
-            rows.append(Row(line, first, leading))
-            rows.extend(Row(line + offset, text) for offset, text in enumerate(others, 1))
-        elif kind == "BLOCK":
-            blocks.append((token, leading, []))
-        elif kind == "ENTRY":
-            palette.append(Entry(line, str(token), leading))
-        elif kind == "END":
-            end = Line(line, str(token), leading)
-        else:
-            directives.append(Directive(line, str(token), leading))
+        builder.add(token)
+    blocks = (replace(block, rows=tuple(rows)) for block, rows in zip(builder.blocks, builder.rows, strict=True))
     return Document(
         file=file,
-        kind=magic.words()[1],
-        magic=magic,
-        directives=tuple(directives),
-        palette=tuple(palette),
-        blocks=tuple(Block(head.line or 0, str(head), before, tuple(rows)) for head, before, rows in blocks),
-        end=end,
+        kind=builder.magic.words()[1],
+        magic=builder.magic,
+        directives=tuple(builder.directives),
+        palette=tuple(builder.palette),
+        blocks=tuple(blocks),
+        end=builder.end,
+        malformed=malformed,
     )
 
 
-def _leading(trivia: list[Token], above: int, below: int, starts_section: bool) -> tuple[str, ...]:
-    """Comments between lines `above` and `below`; at a section's start with the place of its blank line."""
-    texts = [str(token).rstrip() for token in trivia]
-    if not starts_section:
-        return tuple(texts)
-    lines = [token.line or 0 for token in trivia]
-    attached = sum(line == above + 1 + index for index, line in enumerate(lines))
-    touches_below = attached == len(lines) and below == above + 1 + len(lines)
-    split = 0 if touches_below else attached
-    return (*texts[:split], "", *texts[split:])
+class _Builder:
+    """Collects lines. Comments go to the line below them, or to the section above them that they touch."""
+
+    def __init__(self, first: Token) -> None:
+        self.magic = Line(first.line or 0, str(first))
+        self.end = self.magic
+        self.directives: list[Directive] = []
+        self.palette: list[Entry] = []
+        self.blocks: list[Block] = []
+        self.rows: list[list[Row]] = []
+        self._trivia: list[Token] = []
+        self._above = self.magic.line
+
+    def add(self, token: Token) -> None:
+        kind, line, text = token.type, token.line or 0, str(token)
+        if kind in _TRIVIA:
+            self._trivia.append(token)
+            return
+        leading = self._leading(kind, line) if self._trivia else ()
+        self._above = line + text.count("\n")
+        if kind == "ROWS":
+            first, *others = text.split("\n")
+            self.rows[-1].append(Row(line, first, leading))
+            self.rows[-1].extend(Row(line + offset, other) for offset, other in enumerate(others, 1))
+        elif kind == "BLOCK":
+            self.blocks.append(Block(line, text, leading))
+            self.rows.append([])
+        elif kind == "ENTRY":
+            self.palette.append(Entry(line, text, leading))
+        elif kind == "END":
+            self.end = Line(line, text, leading)
+        else:
+            self.directives.append(Directive(line, text, leading))
+
+    def _leading(self, kind: str, below: int) -> tuple[str, ...]:
+        """The comments that belong to the line `below`; where that starts a section, the others go to the one above."""
+        texts = tuple(str(token).rstrip() for token in self._trivia)
+        lines = [token.line or 0 for token in self._trivia]
+        self._trivia = []
+        if kind not in ("BLOCK", "END") and not (kind == "ENTRY" and not self.palette):
+            return texts
+        attached = sum(line == self._above + index for index, line in enumerate(lines, 1))
+        touches_below = below == self._above + len(lines) + 1
+        if touches_below and kind != "END":
+            attached = 0
+        if attached:
+            self._close(texts[:attached])
+        return texts[attached:]
+
+    def _close(self, trailing: tuple[str, ...]) -> None:
+        """Note comments below the last line of a section."""
+        if self.blocks:
+            self.blocks[-1] = replace(self.blocks[-1], trailing=trailing)
+        elif self.palette:
+            self.palette[-1] = replace(self.palette[-1], trailing=trailing)
+        elif self.directives:
+            self.directives[-1] = replace(self.directives[-1], trailing=trailing)
+        else:
+            self.magic = replace(self.magic, trailing=trailing)
 
 
-_REPEATABLE = ("axis", "evidence")
-_NOT_IN_PATCH = ("base",)
-_ONLY_IN_PATCH = ("onto",)
-
-
-def _header_faults(document: Document) -> Iterator[Fault]:
-    """What the grammar leaves to a second look: directives that are missing, doubled or do not belong here."""
-    seen: dict[str, int] = {}
-    for directive in document.directives:
-        name, span = directive.name, directive.span(document.file)
-        if name in seen and name not in _REPEATABLE:
-            yield Fault(
-                "duplicate-directive",
-                span,
-                f"`#! {name}` stands already in line {seen[name]}",
-                "keep one of them",
-            )
-        if name in (_NOT_IN_PATCH if document.kind == "dbpatch" else _ONLY_IN_PATCH):
-            yield Fault(
-                "directive-out-of-place",
-                span,
-                f"`#! {name}` does not belong into a {_KIND_NAME[document.kind]}",
-                "",
-            )
-        seen.setdefault(name, directive.line)
-    yield from (
-        Fault(
-            "missing-directive",
-            document.magic.span(document.file),
-            f"`#! {name}` is missing",
-            f"add `#! {name} …` to the header",
-        )
-        for name in _needed(document)
-        if name not in seen
-    )
-    yield from _name_faults(document)
-    suffix = SUFFIX_KIND.get(Path(document.file).suffix)
-    if suffix and suffix != document.kind:
-        yield Fault(
-            "wrong-kind",
-            document.magic.span(document.file),
-            f"a {_KIND_NAME[document.kind]} in a file named *.{suffix}",
-            "rename the file, or correct its first line",
-        )
-
-
-_KIND_NAME = {"txtdb": "table", "dbpatch": "patch"}
-
-
-def _needed(document: Document) -> tuple[str, ...]:
-    """A table may consist of its directives alone; with blocks it must say what they mean."""
-    required: tuple[str, ...] = ("iface", "arch")
-    if document.blocks:
-        required += ("key", "axis", "config")
-    elif document.palette:
-        required += ("config",)
-    return required
-
-
-def _name_faults(document: Document) -> Iterator[Fault]:
-    """Names that stand twice, and axis bins that do not increase."""
-    axes = [d for d in document.directives if d.name == "axis"]
-    if len(axes) > 4:
-        yield Fault("too-many-axes", axes[4].span(document.file), f"{len(axes)} axes; a table has one to four", "")
-    for directive in document.directives:
-        if directive.name in ("key", "config"):
-            args = directive.args
-            for index, name in enumerate(args):
-                if name in args[:index]:
-                    yield Fault(
-                        "duplicate-name",
-                        directive.arg_span(document.file, index),
-                        f"`{name}` stands twice in `#! {directive.name}`",
-                        "keep one",
-                    )
-    for number, directive in enumerate(axes):
-        args = directive.args
-        if args[0] in (other.args[0] for other in axes[:number]):
-            yield Fault(
-                "duplicate-name",
-                directive.arg_span(document.file, 0),
-                f"axis `{args[0]}` stands twice",
-                "keep one",
-            )
-        bins = [int(arg) for arg in args[1:]]
-        for index, (before, after) in enumerate(pairwise(bins), 2):
-            if after <= before:
-                yield Fault(
-                    "axis-order",
-                    directive.arg_span(document.file, index),
-                    f"bin {after} follows {before}: bins must increase",
-                    "sort them, without repeats",
-                )
+def _version(magic: Token) -> int:
+    return int(magic.split()[-1])
 
 
 def _version_fault(magic: Token, file: str) -> Fault:
-    version = magic.split()[-1]
+    version = _version(magic)
     return Fault(
         "newer-version",
         _whole(magic, file),
         f"format version {version}; this program reads version {FORMAT_VERSION}",
-        "update txtdb",
+        "update txtdb" if version > FORMAT_VERSION else "",
     )
 
 
 def _whole(token: Token, file: str) -> Span:
     line = token.line or 0
     return Span(file, line, 1, line, max(1, len(token)))
-
-
-def _first_line_fault(rule: str, file: str, message: str, hint: str) -> Fault:
-    return Fault(rule, Span(file, 1, 1, 1, 1), message, hint)

@@ -15,23 +15,29 @@ TRANSPARENT = "."
 MASK = "-"
 
 _WORD = re.compile(r"[^ \[\]=]+")
+_DIRECTIVE_WORD = re.compile(r"[^ ]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One written line: its number, its text without line end, and the comments that stand before it.
+    """One written line: its number, its text without line end, and its comments.
 
-    In front of a section (the palette, a block) `leading` also holds one empty text, the blank line that
-    separates the sections: comments before it belong to what is above, those after it to what follows.
+    `leading` are the comments in front of it. `trailing` are those behind it, of the last line of a section (the
+    header, the palette, a block): directly below, and parted by a blank line from the next section.
     """
 
     line: int
     text: str
     leading: tuple[str, ...] = ()
+    trailing: tuple[str, ...] = ()
+
+    @property
+    def _word(self) -> re.Pattern[str]:
+        return _WORD
 
     def words(self) -> list[str]:
-        """The words of the line, without brackets and equals signs."""
-        return _WORD.findall(self.text)
+        """The words of the line; of an entry or a block without its equals sign or brackets."""
+        return self._word.findall(self.text)
 
     def span(self, file: str) -> Span:
         """The whole line."""
@@ -39,7 +45,7 @@ class Line:
 
     def word_span(self, file: str, index: int) -> Span:
         """The `index`-th word of `words()`; the whole line where there is no such word."""
-        for number, match in enumerate(_WORD.finditer(self.text)):
+        for number, match in enumerate(self._word.finditer(self.text)):
             if number == index:
                 return Span(file, self.line, match.start() + 1, self.line, match.end())
         return self.span(file)
@@ -48,6 +54,10 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Directive(Line):
     """A header line `#! name arg…`."""
+
+    @property
+    def _word(self) -> re.Pattern[str]:
+        return _DIRECTIVE_WORD
 
     @property
     def name(self) -> str:
@@ -62,7 +72,7 @@ class Directive(Line):
     @property
     def argument_text(self) -> str:
         """Everything after the name, as one text (for `why` and `origin`)."""
-        return self.text.split(None, 2)[2].rstrip()
+        return " ".join(self.args)
 
     def arg_span(self, file: str, index: int) -> Span:
         """The `index`-th argument."""
@@ -91,7 +101,7 @@ class Row(Line):
 
 @dataclass(frozen=True, slots=True)
 class Block(Line):
-    """A functional `[value…]` with its rows."""
+    """A functional `[value…]` with its rows; `trailing` stands below the last of these."""
 
     rows: tuple[Row, ...] = ()
 
@@ -103,7 +113,10 @@ class Block(Line):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One parsed file. `kind` is `txtdb` (a table) or `dbpatch` (a patch)."""
+    """One parsed file. `kind` is `txtdb` (a table) or `dbpatch` (a patch).
+
+    `malformed` names the directives that stand in the file and could not be read: they are not missing.
+    """
 
     file: str
     kind: str
@@ -112,6 +125,7 @@ class Document:
     palette: tuple[Entry, ...]
     blocks: tuple[Block, ...]
     end: Line
+    malformed: frozenset[str] = frozenset()
 
     def directive(self, name: str) -> Directive | None:
         """The first directive of that name."""

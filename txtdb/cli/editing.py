@@ -1,0 +1,106 @@
+"""`txtdb set`: one cell, changed in the file that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, open_root, print_json, root_argument
+from txtdb.cli.tables import resolve_tables
+from txtdb.editing.cells import USAGE_RULES, Edit, plan_edit
+from txtdb.faults import Fault, Span
+from txtdb.layers.database import load
+from txtdb.layers.resolved import Explanation, ResolvedTable
+from txtdb.model.table import MASKED, UNSET
+from txtdb.model.values import Value
+from txtdb.syntax.tree import MASK, TRANSPARENT
+from txtdb.views.asking import field_types, lookup_types, parse_words
+from txtdb.views.explained import explanation_json
+
+_SPLIT = "--"
+
+
+class _TwoParts(click.Command):
+    """Keeps the words behind `--` apart: they name config fields, which may be called like keys."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index(_SPLIT) if _SPLIT in args else len(args)
+        ctx.meta[_SPLIT] = args[at + 1 :]
+        return super().parse_args(ctx, args[:at])
+
+
+@click.command("set", cls=_TwoParts, options_metavar="[OPTIONS]")
+@root_argument
+@click.argument("arch")
+@click.argument("iface")
+@click.argument("words", nargs=-1, required=True, metavar="KEY=VALUE... AXIS=BIN... -- FIELD=VALUE...")
+@click.option("--patch", metavar="NNNN-NAME", help="Set the cell in this patch instead of the arch's own table.")
+@click.option("--why", metavar="TEXT", help="Start the patch if there is none, and say what it is for.")
+@format_option("json")
+@click.pass_context
+def set_(
+    ctx: click.Context,
+    root: Path,
+    arch: str,
+    iface: str,
+    words: tuple[str, ...],
+    patch: str | None,
+    why: str | None,
+    style: str,
+) -> None:
+    """Set one cell of the arch's own table, or of a patch.
+
+    Fields that are left out stay as the cell has them now. `-- -` masks the cell, `-- .` lets the layers below show
+    through. The rest of the file stays as it is, so that the diff shows the change alone.
+    """
+    if why and not patch:
+        raise click.UsageError("--why has no effect without --patch")
+    database = open_root(root)
+    tables = resolve_tables(database, arch, iface)
+    if len(tables) != 1:
+        fail([Fault("argument", Span(arch), "one cell belongs to one arch", "name one")], EXIT_USAGE)
+    given, faults = parse_words(words, lookup_types(tables[0].schema))
+    content, more = _content(ctx.meta[_SPLIT], tables[0])
+    if faults or more:
+        fail([*faults, *more], EXIT_USAGE)
+    edit = plan_edit(database, tables[0], given, content, patch, why)
+    if isinstance(edit, Fault):
+        fail([edit], EXIT_USAGE if edit.rule in USAGE_RULES else EXIT_FINDINGS)
+    changed = _write(edit)
+    table = load(root)[tables[0].arch][iface]
+    explanation = table.explain(**given)
+    if style == "json":
+        path = edit.path.as_posix()
+        print_json({"file": path, "changed": changed, "explanation": explanation_json(table, explanation)})
+    else:
+        click.echo("\n".join(_lines(edit, changed, explanation, content == UNSET)))
+
+
+def _content(words: list[str], table: ResolvedTable) -> tuple[Mapping[str, Value] | int, list[Fault]]:
+    marks = {MASK: MASKED, TRANSPARENT: UNSET}
+    if len(words) == 1 and words[0] in marks:
+        return marks[words[0]], []
+    if not words:
+        hint = "write FIELD=VALUE behind `--`, or `-` to mask the cell, or `.` to leave it to the layers below"
+        return {}, [Fault("argument", Span(table.iface), "nothing to set", hint)]
+    return parse_words(words, field_types(table.schema))
+
+
+def _write(edit: Edit) -> bool:
+    try:
+        return edit.write()
+    except OSError as error:
+        message = f"cannot write: {error.strerror}"
+        fail([Fault("unwritable", Span(edit.path.as_posix()), message, "the old file is as it was")], EXIT_USAGE)
+
+
+def _lines(edit: Edit, changed: bool, explanation: Explanation, is_unset: bool) -> Iterator[str]:
+    """What the cell gives from now on, read back from the files."""
+    yield f"{edit.path.as_posix()}: {'written' if changed else 'unchanged, it says so already'}"
+    yield f"  the cell gives  {explanation.answer}"
+    winner = explanation.winner
+    if winner:
+        above = not is_unset and winner.layer.file != edit.path.as_posix()
+        yield f"  set by          {winner.span}{', a higher layer: the change has no effect' if above else ''}"

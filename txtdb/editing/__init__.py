@@ -1,0 +1,1 @@
+"""Programs that change files of a database: into canonical form, or by one cell."""

@@ -1,0 +1,1 @@
+"""Databases of other tools: import to text, and export back."""

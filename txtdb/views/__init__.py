@@ -1,0 +1,1 @@
+"""What people and programs look at: one table as grids, one lookup explained, one flat table, a schema in short."""
