@@ -140,7 +140,7 @@ def _print(
     click.echo(", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()))
     wrong = len(errors(faults))
     if wrong:
-        click.echo(f"{'incomplete' if allowed else 'nothing was written'}: {wrong} faults", err=True)
+        click.echo(f"{'incomplete' if allowed else 'nothing was written'}: {wrong} fault{'s' * (wrong > 1)}", err=True)
 
 
 @import_.command("records")

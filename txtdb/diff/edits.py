@@ -24,6 +24,15 @@ class EditKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class CellSource:
+    """What a content comes from: the file that sets it, and what that file says of its origin and evidence."""
+
+    file: str
+    origin: str | None
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CellEdit:
     """One cell that is not what it was. Spans point at the runs that set it, None where nothing sets it."""
 
@@ -35,6 +44,8 @@ class CellEdit:
     new: Content
     old_span: Span | None
     new_span: Span | None
+    old_source: CellSource | None = None
+    new_source: CellSource | None = None
 
     @property
     def kind(self) -> EditKind:
@@ -43,12 +54,18 @@ class CellEdit:
             return EditKind.ADDED
         return EditKind.REMOVED if self.new is None else EditKind.CHANGED
 
+    @property
+    def place(self) -> tuple[str, str, Functional, tuple[int, ...]]:
+        """Arch, interface, functional and bins: what names the cell."""
+        return self.arch, self.iface, self.functional, self.bins
+
 
 @dataclass(frozen=True, slots=True)
 class FactEdit:
-    """A difference outside the cells: `part` is schema, archs, pins, evidence or header.
+    """A difference outside the cells: `part` is schema, archs, pins, evidence, header or table.
 
-    `path` names the place inside the file; `old` and `new` are texts, None where there was or is nothing.
+    `path` names the place inside the file; `old` and `new` are texts, None where there was or is nothing. A `table`
+    fact says that the cells of a table cannot be compared, because its keys or axes are others now.
     """
 
     part: str

@@ -5,80 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import click
 
-from txtdb.diff.edits import CellEdit, Content, DatabaseDiff, EditKind, FactEdit
+from txtdb.diff.edits import CellEdit, CellSource, Content, DatabaseDiff, EditKind, FactEdit
+from txtdb.diff.folding import FoldedEdit, fold_edits
 from txtdb.faults import Span
 from txtdb.model.schema import Schema
 from txtdb.model.table import functional_text
-from txtdb.model.values import print_value
+from txtdb.model.values import Functional, print_value
+
+# Facts of one file that are shown to people; programs get all of them.
+MAX_FACTS_SHOWN = 20
 
 _COLOURS = {EditKind.ADDED: "green", EditKind.REMOVED: "red", EditKind.CHANGED: "yellow"}
 _SIGNS = {EditKind.ADDED: "+", EditKind.REMOVED: "-", EditKind.CHANGED: "~"}
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedEdit:
-    """Equal edits of one functional in a block of neighbouring bins: from `first` to `last` on every axis."""
-
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-    edits: tuple[CellEdit, ...]
-
-
-def fold_edits(schema: Schema, edits: Sequence[CellEdit]) -> list[FoldedEdit]:
-    """Edits of one functional, in grid order, with equal neighbours joined: along the last axis, then over rows.
-
-    Neighbours are so on the declared grid: a bin without an edit between two parts them.
-    """
-    bins = _grid_bins(schema, edits)
-    runs: list[FoldedEdit] = []
-    for edit in edits:
-        last = runs[-1] if runs else None
-        if last and _continues(last, edit, bins[-1]):
-            runs[-1] = FoldedEdit(last.first, edit.bins, (*last.edits, edit))
-        else:
-            runs.append(FoldedEdit(edit.bins, edit.bins, (edit,)))
-    return _join_rows(runs, bins[-2]) if len(bins) > 1 else runs
-
-
-def _grid_bins(schema: Schema, edits: Sequence[CellEdit]) -> list[list[int]]:
-    """The declared bins of each axis with those of the edits."""
-    arch_schema = schema.for_arch(edits[0].arch)
-    declared = arch_schema.bins if arch_schema else tuple(axis.bins for axis in schema.axes)
-    return [sorted({*own, *(edit.bins[axis] for edit in edits)}) for axis, own in enumerate(declared)]
-
-
-def _continues(run: FoldedEdit, edit: CellEdit, bins: list[int]) -> bool:
-    adjacent = bins.index(edit.bins[-1]) == bins.index(run.last[-1]) + 1
-    return run.last[:-1] == edit.bins[:-1] and adjacent and _same_change(run.edits[0], edit)
-
-
-def _same_change(one: CellEdit, other: CellEdit) -> bool:
-    return one.old == other.old and one.new == other.new
-
-
-def _join_rows(runs: list[FoldedEdit], bins: list[int]) -> list[FoldedEdit]:
-    joined: list[FoldedEdit] = []
-    for run in runs:
-        above = next((place for place, other in enumerate(joined) if _stands_on(other, run, bins)), None)
-        if above is None:
-            joined.append(run)
-        else:
-            other = joined[above]
-            joined[above] = FoldedEdit(other.first, run.last, (*other.edits, *run.edits))
-    return joined
-
-
-def _stands_on(above: FoldedEdit, run: FoldedEdit, bins: list[int]) -> bool:
-    same_columns = above.first[-1] == run.first[-1] and above.last[-1] == run.last[-1]
-    same_prefix = above.last[:-2] == run.first[:-2]
-    adjacent = bins.index(run.first[-2]) == bins.index(above.last[-2]) + 1
-    return same_columns and same_prefix and adjacent and _same_change(above.edits[0], run.edits[0])
 
 
 def change_text(old: Content, new: Content) -> str:
@@ -86,13 +29,11 @@ def change_text(old: Content, new: Content) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple):
         before, after = dict(old), dict(new)
         names = dict.fromkeys((*before, *after))
-        changes = (f"{n} {_value(before, n)}→{_value(after, n)}" for n in names if before.get(n) != after.get(n))
-        return ", ".join(changes)
-    return (
-        f"{content_words(old)} → {content_words(new)}"
-        if old is not None and new is not None
-        else content_words(new if old is None else old)
-    )
+        texts = ((name, _value(before, name), _value(after, name)) for name in names)
+        return ", ".join(f"{name} {was}→{now}" for name, was, now in texts if was != now)
+    if old is None or new is None:
+        return content_words(new if old is None else old)
+    return f"{content_words(old)} → {content_words(new)}"
 
 
 def _value(fields: dict[str, Any], name: str) -> str:
@@ -112,45 +53,16 @@ def place_text(schema: Schema, folded: FoldedEdit) -> str:
     return " ".join(f"{name}={a}" if a == b else f"{name}={a}..{b}" for name, a, b in pairs)
 
 
-def as_text(diff: DatabaseDiff) -> str:
-    """For terminals."""
-    lines = [*_cell_lines(diff), *map(_fact_line, diff.facts)]
-    return "\n".join([*lines, summary_text(diff)])
-
-
-def _cell_lines(diff: DatabaseDiff) -> Iterator[str]:
-    for (arch, iface), edits in group_places(diff.cells):
-        schema = diff.schemas[iface]
-        yield click.style(f"{arch} {iface}: {counts_text(edits)}", bold=True)
-        for functional, own in groupby(edits, key=lambda edit: edit.functional):
-            yield f"  {functional_text(schema, functional)}"
-            yield from (_folded_line(schema, folded) for folded in fold_edits(schema, list(own)))
-
-
 def group_places(cells: Sequence[CellEdit]) -> Iterator[tuple[tuple[str, str], list[CellEdit]]]:
     """((arch, interface), edits), in order."""
     for place, edits in groupby(cells, key=lambda edit: (edit.arch, edit.iface)):
         yield place, list(edits)
 
 
-def _folded_line(schema: Schema, folded: FoldedEdit) -> str:
-    edit = folded.edits[0]
-    sign = click.style(_SIGNS[edit.kind], fg=_COLOURS[edit.kind])
-    count = f" ({len(folded.edits)} cells)" if len(folded.edits) > 1 else ""
-    where = edit.new_span or edit.old_span
-    origin = click.style(f"  {where}", dim=True) if where else ""
-    return f"    {sign} {place_text(schema, folded)}{count}: {change_text(edit.old, edit.new)}{origin}"
-
-
-def _fact_line(fact: FactEdit) -> str:
-    return f"{fact.part} {fact.file}{' ' + fact.path if fact.path else ''}: {fact_change(fact)}"
-
-
-def fact_change(fact: FactEdit) -> str:
-    """`old → new`, `added: new` or `removed: old`."""
-    if fact.old is None:
-        return f"added: {fact.new}"
-    return f"removed: {fact.old}" if fact.new is None else f"{fact.old} → {fact.new}"
+def group_functionals(edits: Sequence[CellEdit]) -> Iterator[tuple[Functional, list[CellEdit]]]:
+    """(functional, edits) of one table, in order."""
+    for functional, own in groupby(edits, key=lambda edit: edit.functional):
+        yield functional, list(own)
 
 
 def counts_text(edits: Sequence[CellEdit]) -> str:
@@ -164,52 +76,129 @@ def summary_text(diff: DatabaseDiff) -> str:
     if not diff:
         return "no difference"
     archs = len({edit.arch for edit in diff.cells})
-    return f"{len(diff.cells)} cells ({counts_text(diff.cells)}) in {archs} archs, {len(diff.facts)} other facts"
+    cells = f"{_number(len(diff.cells), 'cell')} ({counts_text(diff.cells)}) in {_number(archs, 'arch')}"
+    facts = _number(len(diff.facts), "other fact")
+    return f"{cells}, {facts}" if diff.cells else f"no cell, {facts}"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def source_lines(edits: Sequence[CellEdit]) -> Iterator[str]:
+    """What the old and the new cells come from, each file once: `new: 3 cells of FILE, measured X, evidence Y`."""
+    for name, sources in (("old", [e.old_source for e in edits]), ("new", [e.new_source for e in edits])):
+        for source, count in Counter(filter(None, sources)).items():
+            yield f"{name}: {_number(count, 'cell')} of {_source_text(source)}"
+
+
+def _source_text(source: CellSource) -> str:
+    evidence = [line.split()[0] for line in source.evidence]
+    return ", ".join(
+        [source.file, *([source.origin] if source.origin else []), *(f"evidence {name}" for name in evidence)]
+    )
+
+
+def fact_change(fact: FactEdit) -> str:
+    """`old → new`, `added: new` or `removed: old`."""
+    if fact.old is None:
+        return f"added: {fact.new}"
+    return f"removed: {fact.old}" if fact.new is None else f"{fact.old} → {fact.new}"
+
+
+def shown_facts(facts: Sequence[FactEdit]) -> Iterator[tuple[list[FactEdit], int]]:
+    """(facts to show, how many more there are) of each file, in order."""
+    for _, found in groupby(facts, key=lambda fact: fact.file):
+        own = list(found)
+        yield own[:MAX_FACTS_SHOWN], max(0, len(own) - MAX_FACTS_SHOWN)
+
+
+def as_text(diff: DatabaseDiff) -> str:
+    """For terminals."""
+    return "\n".join([*_cell_lines(diff), *_fact_lines(diff.facts), summary_text(diff)])
+
+
+def _cell_lines(diff: DatabaseDiff) -> Iterator[str]:
+    for (arch, iface), edits in group_places(diff.cells):
+        schema = diff.schemas[iface]
+        yield click.style(f"{arch} {iface}: {counts_text(edits)}", bold=True)
+        for functional, own in group_functionals(edits):
+            yield f"  {functional_text(schema, functional)}: {counts_text(own)}"
+            yield from (_folded_line(schema, folded) for folded in fold_edits(schema, own))
+        yield from (click.style(f"  {line}", dim=True) for line in source_lines(edits))
+
+
+def _folded_line(schema: Schema, folded: FoldedEdit) -> str:
+    edit = folded.edits[0]
+    sign = click.style(_SIGNS[edit.kind], fg=_COLOURS[edit.kind])
+    count = f" ({len(folded.edits)} cells)" if len(folded.edits) > 1 else ""
+    where = edit.new_span or edit.old_span
+    origin = click.style(f"  {where}", dim=True) if where else ""
+    return f"    {sign} {place_text(schema, folded)}{count}: {change_text(edit.old, edit.new)}{origin}"
+
+
+def _fact_lines(facts: Sequence[FactEdit]) -> Iterator[str]:
+    for shown, more in shown_facts(facts):
+        yield from map(_fact_line, shown)
+        if more:
+            yield f"{shown[0].part} {shown[0].file}: {more} more"
+
+
+def _fact_line(fact: FactEdit) -> str:
+    return f"{fact.part} {fact.file}{' ' + fact.path if fact.path else ''}: {fact_change(fact)}"
 
 
 def as_json(diff: DatabaseDiff) -> str:
-    """For programs: every edit by itself, and the counts by functional."""
-    cells = [_json_cell(diff.schemas[edit.iface], edit) for edit in diff.cells]
+    """For programs: every edit by itself, and the counts by functional. docs/diff.md describes the form."""
+    return json.dumps(diff_json(diff), indent=2, ensure_ascii=False)
+
+
+def diff_json(diff: DatabaseDiff) -> dict[str, Any]:
+    """The same as plain data."""
+    cells = [cell_json(diff.schemas[edit.iface], edit) for edit in diff.cells]
     facts = [{"part": f.part, "file": f.file, "path": f.path, "old": f.old, "new": f.new} for f in diff.facts]
-    return json.dumps({"cells": cells, "facts": facts, "summary": _json_summary(diff)}, indent=2, ensure_ascii=False)
+    return {"cells": cells, "facts": facts, "summary": list(_json_summary(diff))}
 
 
-def _json_cell(schema: Schema, edit: CellEdit) -> dict[str, Any]:
+def cell_json(schema: Schema, edit: CellEdit) -> dict[str, Any]:
+    """One edit as plain data."""
     return {
         "arch": edit.arch,
         "iface": edit.iface,
         "kind": str(edit.kind),
         "functional": schema.functional_dict(edit.functional),
         "at": list(edit.bins),
-        "old": _json_content(edit.old),
-        "new": _json_content(edit.new),
-        "old_span": _json_span(edit.old_span),
-        "new_span": _json_span(edit.new_span),
+        "old": content_json(edit.old),
+        "new": content_json(edit.new),
+        "old_span": _span_json(edit.old_span),
+        "new_span": _span_json(edit.new_span),
+        "old_source": _source_json(edit.old_source),
+        "new_source": _source_json(edit.new_source),
     }
 
 
-def _json_content(content: Content) -> dict[str, Any] | str | None:
+def content_json(content: Content) -> dict[str, Any] | str | None:
+    """A cell's content as plain data."""
     return dict(content) if isinstance(content, tuple) else "masked" if content else None
 
 
-def _json_span(span: Span | None) -> dict[str, Any] | None:
-    return (
-        {"file": span.file, "line": span.line, "column": span.column, "last_column": span.last_column} if span else None
-    )
+def _span_json(span: Span | None) -> dict[str, Any] | None:
+    if span is None:
+        return None
+    return {"file": span.file, "line": span.line, "column": span.column, "last_column": span.last_column}
 
 
-def _json_summary(diff: DatabaseDiff) -> list[dict[str, Any]]:
-    def key(edit: CellEdit) -> tuple[str, str, Any]:
-        return edit.arch, edit.iface, edit.functional
+def _source_json(source: CellSource | None) -> dict[str, Any] | None:
+    return {"file": source.file, "origin": source.origin, "evidence": list(source.evidence)} if source else None
 
-    rows = []
-    for (arch, iface, functional), edits in groupby(diff.cells, key=key):
-        counts = Counter(edit.kind for edit in edits)
-        numbers = {str(kind): counts[kind] for kind in EditKind}
-        rows.append(
-            {"arch": arch, "iface": iface, "functional": diff.schemas[iface].functional_dict(functional), **numbers}
-        )
-    return rows
+
+def _json_summary(diff: DatabaseDiff) -> Iterator[dict[str, Any]]:
+    for (arch, iface), edits in group_places(diff.cells):
+        for functional, own in group_functionals(edits):
+            counts = Counter(edit.kind for edit in own)
+            numbers = {str(kind): counts[kind] for kind in EditKind}
+            key = diff.schemas[iface].functional_dict(functional)
+            yield {"arch": arch, "iface": iface, "functional": key, **numbers}
 
 
 def as_markdown(diff: DatabaseDiff) -> str:
@@ -217,29 +206,38 @@ def as_markdown(diff: DatabaseDiff) -> str:
     lines = [f"**{summary_text(diff)}**"]
     for (arch, iface), edits in group_places(diff.cells):
         schema = diff.schemas[iface]
-        lines += [
-            "",
-            f"### {arch} `{iface}`: {counts_text(edits)}",
-            "",
-            "| functional | at | change |",
-            "|---|---|---|",
-        ]
-        for functional, own in groupby(edits, key=lambda edit: edit.functional):
+        lines += ["", f"### {arch} `{iface}`: {counts_text(edits)}", ""]
+        lines += ["| functional | at | change |", "|---|---|---|"]
+        for functional, own in group_functionals(edits):
             name = functional_text(schema, functional)
-            lines += [
-                f"| {name} | {place_text(schema, f)} | {_markdown_change(f)} |" for f in fold_edits(schema, list(own))
-            ]
-    if diff.facts:
-        lines += ["", "### Other facts", "", "| file | where | change |", "|---|---|---|"]
-        lines += [f"| {fact.file} | {fact.path or fact.part} | {_escape(fact_change(fact))} |" for fact in diff.facts]
-    return "\n".join(lines)
+            lines += (
+                f"| {name} | {place_text(schema, folded)} | {_markdown_change(folded)} |"
+                for folded in fold_edits(schema, own)
+            )
+        sources = list(source_lines(edits))
+        lines += ["", *(f"- {escape_markdown(line)}" for line in sources)] if sources else []
+    return "\n".join([*lines, *_markdown_facts(diff.facts)])
+
+
+def _markdown_facts(facts: Sequence[FactEdit]) -> Iterator[str]:
+    if facts:
+        yield from ("", "### Other facts", "", "| file | where | change |", "|---|---|---|")
+    for shown, more in shown_facts(facts):
+        for fact in shown:
+            yield f"| {fact.file} | {fact.path or fact.part} | {escape_markdown(fact_change(fact))} |"
+        if more:
+            yield f"| {shown[0].file} | | {more} more |"
 
 
 def _markdown_change(folded: FoldedEdit) -> str:
     edit = folded.edits[0]
     text = change_text(edit.old, edit.new)
-    return _escape(text if edit.kind is EditKind.CHANGED else f"{edit.kind}: {text}")
+    count = f" ({len(folded.edits)} cells)" if len(folded.edits) > 1 else ""
+    return escape_markdown(text if edit.kind is EditKind.CHANGED else f"{edit.kind}: {text}") + count
 
 
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def escape_markdown(text: str) -> str:
+    """A text that stands in one cell of a Markdown table."""
+    for mark in "\\|`*<>[]":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\n", " ")

@@ -13,7 +13,7 @@ from txtdb.model.archs import Arch, find_arch
 # `gfx942_mod0` is the plain board of its architecture; other variants are archs of their own.
 _PLAIN_VARIANT = "_mod0"
 # The name becomes a folder: nothing that leads out of the root, and nothing that is something else there.
-_ARCH_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_ARCH_NAME = re.compile(r"[a-z_][a-z0-9_-]*")
 
 
 class Gpus:

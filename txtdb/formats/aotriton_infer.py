@@ -103,14 +103,13 @@ class _Inference:
             yield ConfigField(meaning.name, meaning.type, values, default=default)
 
     def _derived(self, keys: Sequence[Key]) -> Iterator[Derived]:
+        """Launch fields that vary, and that their key decides in every row."""
+        by_name = {key.name: key for key in keys}
         for meaning in self._of(Role.CONFIG):
-            if meaning.name not in LAUNCH_FIELDS or len(self._seen[meaning.name]) == 1:
-                continue
-            for key in keys:
-                mapping = self._function_of(key, meaning.name)
-                if mapping:
-                    yield Derived(meaning.name, meaning.type, key.name, mapping)
-                    break
+            key = by_name.get(LAUNCH_FIELDS.get(meaning.name, ""))
+            mapping = self._function_of(key, meaning.name) if key else None
+            if key and mapping and len(self._seen[meaning.name]) > 1:
+                yield Derived(meaning.name, meaning.type, key.name, mapping)
 
     def _function_of(self, key: Key, name: str) -> tuple[tuple[Value, Value], ...] | None:
         """(key value, field value) of all key values, when the first decides the second in every row."""

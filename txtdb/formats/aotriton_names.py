@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from txtdb.model.schema import Schema
-from txtdb.model.values import Value, ValueType, parse_value, print_value
+from txtdb.model.values import Value, ValueType, can_be_written
 
 TABLE_PREFIX = "FLASH$"
 INPUTS, TUNED, OPTIONS, OPERATOR = "inputs", "tuned_kernel", "compiler_options", "op"
@@ -41,8 +41,8 @@ _INPUT_ORDER = ("Q_dtype", *AXES, *_KEYS)
 
 # A lookup of a padded head dim falls back to the functional without padding.
 FALLBACK_KEYS = {"PADDED_HEAD": False}
-# Fields that say how a kernel is launched for a kind of problem; no tuner chooses them freely.
-LAUNCH_FIELDS = ("PERSISTENT_TYPE",)
+# Fields that say how a kernel is launched, and the key that decides them: no tuner chooses them freely.
+LAUNCH_FIELDS = {"PERSISTENT_TYPE": "CAUSAL_TYPE"}
 
 # `op$backend` counts these back ends; each with the kernel interfaces that it launches.
 BACKENDS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
@@ -102,8 +102,8 @@ class SourceColumn:
             return self.choices[raw] if isinstance(raw, int) and 0 <= raw < len(self.choices) else None
         if self.type is ValueType.BOOL:
             return {0: False, 1: True}.get(raw) if isinstance(raw, int) else None
-        value: Value = _DTYPES.get(raw, raw) if isinstance(raw, str) else raw  # type: ignore[assignment]
-        if raw in _TORCH_NAMES or parse_value(print_value(value), self.type) != value:
+        value = _DTYPES.get(raw, raw) if isinstance(raw, str) else raw
+        if raw in _TORCH_NAMES or not isinstance(value, str | int) or not can_be_written(value, self.type):
             return None
         return None if isinstance(value, int) and self.role is Role.AXIS and value < 0 else value
 

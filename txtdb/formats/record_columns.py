@@ -106,10 +106,10 @@ class _Classifier:
         return own if own in known else None
 
     def _repeated_names(self) -> None:
-        by_name: dict[str, str] = {}
+        by_name = {name: f"--value {name}" for name in self._reading.values}
         for column, name in self._names.items():
             if by_name.setdefault(name, column) != column:
-                message = f"columns `{by_name[name]}` and `{column}` both mean `{name}`"
+                message = f"`{by_name[name]}` and column `{column}` both mean `{name}`"
                 self._faults.append(Fault("ambiguous-column", Span(self._file.file), message, "--ignore one of them"))
 
     def _varies(self, column: str) -> bool:

@@ -157,7 +157,10 @@ def _json_values(text: str, file: str) -> Iterator[tuple[int, Any]]:
             raise _damaged(file, line, f"no valid JSON: {error}") from error
         yield line, value
         position = _skip(text, stop)
-    if in_list and text[position:].strip() != "]":
+    if in_list and position < len(text):
+        position = _skip(text, position + 1)
+        in_list = False
+    if in_list or position < len(text):
         raise _damaged(file, lines.at(position), "the list does not end, or text follows it", _CUT_HINT)
 
 

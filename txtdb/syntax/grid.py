@@ -179,6 +179,10 @@ class _Decoder:
             rows = self._labels[word] = self._read_label(word)
         return rows
 
+    @cached_property
+    def _label_hint(self) -> str:
+        return "; ".join(f"{name}: {_some(bins)}" for name, bins in self._shape.label_axes) or "remove it"
+
     def _read_label(self, word: str) -> tuple[int, int]:
         has_label = word[0].isdigit()
         if self._labelled and has_label:
@@ -217,7 +221,7 @@ class _Decoder:
         try:
             self._label(words[0])
         except LabelFault as error:
-            yield Fault("bad-label", row.word_span(self._file, 0), str(error), _label_hint(self._shape))
+            yield Fault("bad-label", row.word_span(self._file, 0), str(error), self._label_hint)
         has_label = words[0][0].isdigit()
         if has_label or not self._labelled:
             yield from self._explain_runs(row, list(enumerate(words))[has_label:])
@@ -244,10 +248,6 @@ class _Decoder:
         if total < width and not told:
             message, hint = f"the row has {total} of {width} cells", "write `.` for cells that this file leaves alone"
             yield Fault("row-too-short", row.span(self._file), message, hint)
-
-
-def _label_hint(shape: Shape) -> str:
-    return "; ".join(f"{name}: {_some(bins)}" for name, bins in shape.label_axes) or "remove it"
 
 
 def _some(bins: Sequence[int]) -> str:

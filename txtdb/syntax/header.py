@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from txtdb.faults import Fault
@@ -95,8 +95,8 @@ def _bin_faults(document: Document, directive: Directive, bins: list[int]) -> It
 
 def _repeated_names(document: Document, directive: Directive) -> Iterator[Fault]:
     seen: set[str] = set()
-    for index, name in enumerate(directive.args):
+    spans = islice(directive.word_spans(document.file), 2, None)
+    for name, span in zip(directive.args, spans, strict=True):
         if name in seen:
-            message = f"`{name}` stands twice in `#! {directive.name}`"
-            yield Fault("duplicate-name", directive.arg_span(document.file, index), message, "keep one")
+            yield Fault("duplicate-name", span, f"`{name}` stands twice in `#! {directive.name}`", "keep one")
         seen.add(name)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from lark import Lark, Token, UnexpectedInput
+from lark.lexer import TerminalDef
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from txtdb.faults import Fault, Span
@@ -25,7 +26,7 @@ FORMAT_VERSION = 1
 HEADER = ("IFACE", "ARCH", "BASE", "ORIGIN", "WHY", "EVIDENCE", "ONTO", "KEY", "AXIS", "CONFIG")
 _TRIVIA = ("COMMENT", "EXTENSION")
 _MAGICS = "`#! txtdb 1` or `#! dbpatch 1`"
-_ENTRY_START = re.compile(r"([A-Za-z]+) *=")
+_ENTRY_START = re.compile(r"([A-Za-z]+)\s*=")
 _DIRECTIVE_START = re.compile(r"#! *([a-z]+)")
 _FIRST_LINE_ATTEMPT = re.compile(r"txtdb|dbpatch")
 _LINE_TERMINALS = ("MAGIC", *HEADER, "END", *_TRIVIA, "ENTRY", "BLOCK", "ROW")
@@ -34,7 +35,13 @@ _LINE_TERMINALS = ("MAGIC", *HEADER, "END", *_TRIVIA, "ENTRY", "BLOCK", "ROW")
 @cache
 def grammar() -> Lark:
     """The compiled grammar."""
-    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", start=["start", "pieces"])
+    starts = ["start", "pieces"]
+    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", start=starts, edit_terminals=_never_step_back)
+
+
+def _never_step_back(terminal: TerminalDef) -> None:
+    """Repeat groups possessively: no line has two readings, and a long one would keep a state for each of its words."""
+    terminal.pattern.value = re.sub(r"\)([*+])(?![+?])", r")\1+", terminal.pattern.value)
 
 
 @cache

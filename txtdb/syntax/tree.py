@@ -7,7 +7,9 @@ few thousand small records and still points at every run.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from txtdb.faults import Span
 
@@ -43,12 +45,14 @@ class Line:
         """The whole line."""
         return Span(file, self.line, 1, self.line, max(1, len(self.text)))
 
+    def word_spans(self, file: str) -> Iterator[Span]:
+        """The words of `words()`, each."""
+        for match in self._word.finditer(self.text):
+            yield Span(file, self.line, match.start() + 1, self.line, match.end())
+
     def word_span(self, file: str, index: int) -> Span:
         """The `index`-th word of `words()`; the whole line where there is no such word."""
-        for number, match in enumerate(self._word.finditer(self.text)):
-            if number == index:
-                return Span(file, self.line, match.start() + 1, self.line, match.end())
-        return self.span(file)
+        return next(islice(self.word_spans(file), index, None), self.span(file))
 
 
 @dataclass(frozen=True, slots=True)

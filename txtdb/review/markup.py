@@ -1,0 +1,22 @@
+"""HTML from data: text is escaped unless it was made here."""
+
+from __future__ import annotations
+
+from html import escape
+
+
+class Markup(str):
+    """A piece of HTML. Only `element` and `join` make one, so that any other text is escaped."""
+
+    __slots__ = ()
+
+
+def element(name: str, *content: str, **attributes: str) -> Markup:
+    """One element with its content; a trailing underscore of an attribute's name is dropped, others become dashes."""
+    given = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{given}>{join(*content)}</{name}>")
+
+
+def join(*content: str) -> Markup:
+    """Pieces one after the other."""
+    return Markup("".join(piece if isinstance(piece, Markup) else escape(piece) for piece in content))

@@ -1,0 +1,83 @@
+"""Sentences and counts that the page and the Markdown form share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from txtdb.diff.edits import EditKind
+from txtdb.diff.render import change_text
+from txtdb.review.records import Flag, Images, Review, ReviewedCell, TableReview
+
+
+def cells_word(number: int) -> str:
+    """`1 cell`, `2 cells`."""
+    return "1 cell" if number == 1 else f"{number:,} cells"
+
+
+def effective(cells: Iterable[ReviewedCell]) -> list[ReviewedCell]:
+    """Those that change what lookups give."""
+    return [cell for cell in cells if Flag.NO_EFFECT not in cell.flags]
+
+
+def kind_counts(cells: Iterable[ReviewedCell]) -> dict[EditKind, int]:
+    """How many cells were changed, added and removed for lookups."""
+    counts = Counter(cell.edit.kind for cell in effective(cells))
+    return {kind: counts[kind] for kind in EditKind}
+
+
+def flag_counts(cells: Iterable[ReviewedCell]) -> dict[Flag, int]:
+    """Flag → cells that carry it, the gravest flag first; without those that none carries."""
+    counts = Counter(flag for cell in cells for flag in cell.flags)
+    return {flag: counts[flag] for flag in Flag if counts[flag]}
+
+
+def common_changes(table: TableReview, limit: int) -> tuple[list[tuple[str, int]], int]:
+    """The most frequent changes of a table's configs in words, with their cells, and how many others there are."""
+    counts = Counter(change_text(cell.edit.old, cell.edit.new) for cell in effective(table.cells))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ranked[:limit], max(0, len(ranked) - limit)
+
+
+def gain_text(cells: Sequence[ReviewedCell]) -> str:
+    """`+4.1 % (-1.0 … +12.0), 12 of 96 cells`: median and range of the gains that evidence states."""
+    gains = [cell.gain.gain_pct for cell in cells if cell.gain]
+    if not gains:
+        return "no evidence"
+    middle, low, high = (f"{value:+.1f}" for value in (median(gains), min(gains), max(gains)))
+    spread = f" ({low} … {high})" if len(gains) > 1 else ""
+    return f"{middle} %{spread}, {len(gains):,} of {cells_word(len(cells))}"
+
+
+def heirs_text(table: TableReview) -> str:
+    """`gfx1101 96, gfx1150 90 (6 keep their own)`: the archs that change with a table."""
+    total = len(effective(table.cells))
+    return ", ".join(
+        f"{heir.arch} {heir.moved:,}" + (f" ({total - heir.moved:,} stay)" if heir.moved < total else "")
+        for heir in table.heirs
+    )
+
+
+def images_text(images: Images) -> str:
+    """`9,502 → 9,847 (369 new, 24 gone)`."""
+    return f"{images.before:,} → {images.after:,} ({images.new:,} new, {images.gone:,} gone)"
+
+
+def headline(review: Review) -> str:
+    """The whole change in one sentence."""
+    cells = effective(review.cells)
+    if not review.cells:
+        return "No cell changed." if review.facts else "Nothing changed."
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in kind_counts(cells).items() if count)
+    functionals = sum(len(table.functionals) for table in review.tables)
+    heirs = {arch for cell in cells for arch in cell.heirs}
+    text = f"{cells_word(len(cells))} ({kinds}) in {functionals:,} functionals of {len(review.tables)} tables"
+    return f"{text}; {len(heirs)} more archs change with them." if heirs else f"{text}."
+
+
+def findings_text(review: Review) -> str:
+    """What a whole check says before and after, in one sentence."""
+    return (
+        f"{len(review.new_findings):,} new, {len(review.gone_findings):,} gone, {review.kept_findings:,} as before"
+    )
