@@ -6,8 +6,11 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import txtdb
 from tests.build import F1, make_db, patch
@@ -53,6 +56,39 @@ def test_rows_and_columns_return(tmp_path: Path) -> None:
         "gfx1/attn_fwd.sqlite3",
         "gfx2/attn_fwd.sqlite3",
     ]
+
+
+CELLS = st.tuples(
+    st.sampled_from(["gfx1_mod0", "gfx1_mod1", "gfx2_mod0"]),
+    st.sampled_from(["torch.float16", "torch.bfloat16", "torch.float32"]),
+    st.integers(0, 5).map(lambda power: 16 << power),
+    st.integers(0, 3),
+    st.sampled_from([0, 1, 3]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+)
+CONFIGS = st.tuples(
+    st.sampled_from([0, 2]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([16, 48, 256]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([1, 8]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(CELLS, CONFIGS, min_size=1, max_size=30), st.booleans())
+def test_any_rows_return(cells: dict[Row, Row], with_base: bool) -> None:
+    """There and back is the identity, whatever is missing, fixed, derived, at its default, or padded."""
+    with TemporaryDirectory() as folder:
+        rows = [(*cell, *config) for cell, config in cells.items()]
+        archs = sorted({str(cell[0]).removesuffix("_mod0") for cell in cells})
+        source = unpacked(Path(folder), rows)
+        bases = [(child, archs[0]) for child in archs[1:]] if with_base else []
+        result = import_to(source, Path(folder) / "db", bases)
+        assert result.complete, result.faults
+        assert rows_of(export_to(Path(folder) / "out", Path(folder) / "db")) == rows_of(source)
 
 
 def test_operators_and_gpu_names_return(tmp_path: Path) -> None:

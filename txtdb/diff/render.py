@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -57,6 +58,15 @@ def group_places(cells: Sequence[CellEdit]) -> Iterator[tuple[tuple[str, str], l
     """((arch, interface), edits), in order."""
     for place, edits in groupby(cells, key=lambda edit: (edit.arch, edit.iface)):
         yield place, list(edits)
+
+
+def group_heirs(cells: Sequence[CellEdit]) -> list[tuple[list[str], str, list[CellEdit]]]:
+    """(archs, interface, edits): archs whose edits are those of the first, because they inherit the very runs."""
+    groups: dict[tuple[object, ...], tuple[list[str], str, list[CellEdit]]] = {}
+    for (arch, iface), edits in group_places(cells):
+        runs = tuple((edit.functional, edit.bins, edit.old_span, edit.new_span) for edit in edits)
+        groups.setdefault((iface, runs), ([], iface, edits))[0].append(arch)
+    return list(groups.values())
 
 
 def group_functionals(edits: Sequence[CellEdit]) -> Iterator[tuple[Functional, list[CellEdit]]]:
@@ -119,9 +129,10 @@ def as_text(diff: DatabaseDiff) -> str:
 
 
 def _cell_lines(diff: DatabaseDiff) -> Iterator[str]:
-    for (arch, iface), edits in group_places(diff.cells):
+    for archs, iface, edits in group_heirs(diff.cells):
         schema = diff.schemas[iface]
-        yield click.style(f"{arch} {iface}: {counts_text(edits)}", bold=True)
+        heirs = f"\n  also in {', '.join(archs[1:])}" if len(archs) > 1 else ""
+        yield click.style(f"{archs[0]} {iface}: {counts_text(edits)}", bold=True) + heirs
         for functional, own in group_functionals(edits):
             yield f"  {functional_text(schema, functional)}: {counts_text(own)}"
             yield from (_folded_line(schema, folded) for folded in fold_edits(schema, own))
@@ -149,15 +160,18 @@ def _fact_line(fact: FactEdit) -> str:
 
 
 def as_json(diff: DatabaseDiff) -> str:
-    """For programs: every edit by itself, and the counts by functional. docs/diff.md describes the form."""
-    return json.dumps(diff_json(diff), indent=2, ensure_ascii=False)
+    """For programs: every edit on a line of its own, and the counts by functional. docs/diff.md describes the form."""
+    parts = {
+        "cells": (cell_json(diff.schemas[edit.iface], edit) for edit in diff.cells),
+        "facts": map(asdict, diff.facts),
+        "summary": _json_summary(diff),
+    }
+    return "{\n" + ",\n".join(f'"{name}": {_json_lines(records)}' for name, records in parts.items()) + "\n}"
 
 
-def diff_json(diff: DatabaseDiff) -> dict[str, Any]:
-    """The same as plain data."""
-    cells = [cell_json(diff.schemas[edit.iface], edit) for edit in diff.cells]
-    facts = [{"part": f.part, "file": f.file, "path": f.path, "old": f.old, "new": f.new} for f in diff.facts]
-    return {"cells": cells, "facts": facts, "summary": list(_json_summary(diff))}
+def _json_lines(records: Iterable[dict[str, Any]]) -> str:
+    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    return f"[\n{lines}\n]" if lines else "[]"
 
 
 def cell_json(schema: Schema, edit: CellEdit) -> dict[str, Any]:
@@ -204,9 +218,10 @@ def _json_summary(diff: DatabaseDiff) -> Iterator[dict[str, Any]]:
 def as_markdown(diff: DatabaseDiff) -> str:
     """For a comment on a change: a table for each arch and interface."""
     lines = [f"**{summary_text(diff)}**"]
-    for (arch, iface), edits in group_places(diff.cells):
+    for archs, iface, edits in group_heirs(diff.cells):
         schema = diff.schemas[iface]
-        lines += ["", f"### {arch} `{iface}`: {counts_text(edits)}", ""]
+        lines += ["", f"### {archs[0]} `{iface}`: {counts_text(edits)}", ""]
+        lines += [f"The same in {', '.join(archs[1:])}.", ""] if len(archs) > 1 else []
         lines += ["| functional | at | change |", "|---|---|---|"]
         for functional, own in group_functionals(edits):
             name = functional_text(schema, functional)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -58,6 +59,8 @@ def _root_of(path: Path, spec: str) -> tuple[Path, str]:
     """A root, or the root around a file and the file's name below it."""
     if path.is_dir():
         return path, ""
+    if path.parent.name in ("", ".."):
+        path = Path(os.path.abspath(path))  # noqa: PTH100  a link stays the link that it is
     root = path.parent.parent
     if path.is_file() and (root / ARCHS_FILE).is_file():
         return root, f"{path.parent.name}/{path.name}"

@@ -43,7 +43,7 @@ class SourceTable:
 
 
 @dataclass
-class Reading:
+class ReadTables:
     """What was read so far. `rows_left_out` counts the rows of tables that were read but could not be typed."""
 
     tables: list[SourceTable] = field(default_factory=list)
@@ -53,13 +53,13 @@ class Reading:
     rows_left_out: int = 0
 
 
-def read_source(source: Path, ifaces: Mapping[str, Columns] | None, progress: Progress) -> Reading:
+def read_source(source: Path, ifaces: Mapping[str, Columns] | None, progress: Progress) -> ReadTables:
     """Read every database at or below a path.
 
     `ifaces` gives the columns of each interface by full name; None means what this kind of database is known to hold.
     A table or row that cannot be typed is left out, with a fault.
     """
-    reading = Reading()
+    reading = ReadTables()
     paths = find_sources(source)
     if not paths:
         hint = "name a folder with .sqlite3.tar.xz or .sqlite3 files, or one of them"
@@ -70,7 +70,7 @@ def read_source(source: Path, ifaces: Mapping[str, Columns] | None, progress: Pr
     return reading
 
 
-def _read_file(path: Path, ifaces: Mapping[str, Columns] | None, reading: Reading) -> None:
+def _read_file(path: Path, ifaces: Mapping[str, Columns] | None, reading: ReadTables) -> None:
     file = path.as_posix()
     connection = open_database(path, file)
     if isinstance(connection, Fault):
@@ -111,7 +111,7 @@ class _TableReader:
 
     def __init__(
         self,
-        reading: Reading,
+        reading: ReadTables,
         connection: sqlite3.Connection,
         file: str,
         name: str,

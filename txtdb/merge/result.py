@@ -9,12 +9,13 @@ import numpy as np
 
 from txtdb.faults import Fault
 from txtdb.merge.conflicts import CellConflict, cell_conflicts
+from txtdb.merge.defaults import Defaults
 from txtdb.merge.header import MergedDirective
 from txtdb.merge.layout import marked_text
 from txtdb.merge.marking import clash_text
 from txtdb.merge.plan import Clash, Mask, Plan, make_plan
 from txtdb.merge.threeway import Three
-from txtdb.merge.versions import origin_text, read_versions
+from txtdb.merge.versions import Version, origin_text, read_versions
 from txtdb.model.table import MASKED, UNSET
 
 
@@ -49,18 +50,18 @@ class Merged:
 
 
 def merge_files(
-    data: Three[bytes | None], files: Three[str], defaults: Mapping[str, str]
+    data: Three[bytes | None], files: Three[str], defaults: Defaults
 ) -> tuple[Merged | None, tuple[Fault, ...]]:
     """Merge three versions of one table or patch by cell. `files` are the names that spans carry.
 
-    None data, or no byte at all, means that there was no such file. `defaults` are the values of config fields that a
-    file leaves out (`txtdb.merge.defaults`). The text depends on the base and on the set of the two sides, not on which
+    None data, or no byte at all, means that there was no such file. `defaults` tells the values of config fields
+    that a file leaves out. The text depends on the base and on the set of the two sides, not on which
     is which; only in a conflict they are named. With any fault in a version nothing is merged.
     """
     versions, faults = read_versions(data, files)
     if versions is None:
         return None, faults
-    plan = make_plan(versions, defaults)
+    plan = make_plan(versions, _needed_defaults(versions, defaults))
     origins = versions.map(origin_text)
     if isinstance(plan, Plan):
         directives = tuple(item for item in plan.header if item.is_conflict)
@@ -72,7 +73,14 @@ def merge_files(
     return Merged(clash_text(plan), origins, clash=plan.reason), faults
 
 
-def merge_ancestors(data: Three[bytes | None], defaults: Mapping[str, str]) -> str | None:
+def _needed_defaults(versions: Three[Version], defaults: Defaults) -> Mapping[str, str]:
+    """None where all versions write out the same fields."""
+    fields = {tuple(sorted(names)) for version in versions if (names := version.document.config_fields)}
+    iface = versions.map(lambda version: version.document.argument("iface")).settled
+    return defaults(iface) if len(fields) > 1 and iface else {}
+
+
+def merge_ancestors(data: Three[bytes | None], defaults: Defaults) -> str | None:
     """The merge of two files as a common ancestor of further versions; None where a version has faults.
 
     There is nobody to ask. A cell in conflict gets a content that neither side has, so that it counts as changed on
@@ -81,7 +89,7 @@ def merge_ancestors(data: Three[bytes | None], defaults: Mapping[str, str]) -> s
     versions, _ = read_versions(data, Three("base", "ours", "theirs"))
     if versions is None:
         return None
-    plan = make_plan(versions, defaults)
+    plan = make_plan(versions, _needed_defaults(versions, defaults))
     if isinstance(plan, Clash):
         return versions.map(lambda version: version.text).settled
     return marked_text(_undecided(plan))

@@ -28,6 +28,7 @@ from txtdb.review.words import (
     gain_text,
     headline,
     heirs_text,
+    images_rows,
     images_text,
     kind_counts,
 )
@@ -73,15 +74,25 @@ def _overview(review: Review) -> Iterator[Markup]:
         yield _section("faults", "Faults", _faults(review))
     if review.tables:
         yield _section("counts", "Tables", _counts(review))
+    yield _fold("findings", "Checks", findings_text(review), _findings(review), bool(review.new_findings))
     if review.images:
-        yield _section("images", "Kernel images", _images(review))
-    yield _section("findings", "Checks", _findings(review))
+        yield _fold("images", "Kernel images", images_text(review), _images(review), False)
     if review.facts:
-        yield _section("facts", "Outside the cells", _facts(review))
+        words = f"{len(review.facts):,} differences in schemas, arch facts, pins, evidence and file headers"
+        yield _fold("facts", "Outside the cells", words, _facts(review), False)
 
 
-def _section(name: str, title: str, *content: Markup) -> Markup:
-    return element("section", element("h2", title), *content, aria_label=title, id=name)
+def _section(name: str, title: str, content: Markup) -> Markup:
+    return element("section", element("h2", title), content, aria_label=title, id=name)
+
+
+def _fold(name: str, title: str, words: str, content: Markup, is_open: bool) -> Markup:
+    """A section of which one line is seen until it is opened; without content, that line alone."""
+    line = join(element("h2", title), " ", element("span", words))
+    if not content:
+        return element("section", element("div", line, class_="fold"), aria_label=title, id=name)
+    shown = {"open": ""} if is_open else {}
+    return element("details", element("summary", line), content, class_="fold", id=name, **shown)
 
 
 def _faults(review: Review) -> Markup:
@@ -107,9 +118,8 @@ def _counts_row(table: TableReview) -> tuple[str, ...]:
 
 
 def _images(review: Review) -> Markup:
-    rows = [(images.arch, images_text(images)) for images in review.images]
-    text = "Distinct pairs of functional and config that an arch's tables name: what must be compiled for it."
-    return join(element("p", text), _table(("arch", "before → after"), rows))
+    text = "Distinct pairs of functional and config that the tables of an arch name: what must be compiled for it."
+    return join(element("p", text), _table(("archs", "before → after"), images_rows(review)))
 
 
 def _findings(review: Review) -> Markup:
@@ -117,8 +127,7 @@ def _findings(review: Review) -> Markup:
         *(_finding_row("new", finding) for finding in review.new_findings),
         *(_finding_row("gone", finding) for finding in review.gone_findings),
     ]
-    text = element("p", f"Findings of txtdb check: {findings_text(review)}.")
-    return join(text, _table(("", "severity", "where", "what", "cells", "rule"), rows)) if rows else text
+    return _table(("", "severity", "where", "what", "cells", "rule"), rows) if rows else Markup()
 
 
 def _finding_row(state: str, finding: Finding) -> tuple[str, ...]:
@@ -142,4 +151,4 @@ def _table(head: Iterable[str], rows: Sequence[Sequence[str]]) -> Markup:
     table = element("table", element("thead", titles), element("tbody", *body), class_="list")
     left_out = len(rows) - len(shown)
     more = [element("p", f"… {left_out:,} more are not shown.")] if left_out else []
-    return join(element("div", table, class_="wide"), *more)
+    return join(element("div", table, class_="wide", tabindex="0"), *more)

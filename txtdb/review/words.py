@@ -41,27 +41,40 @@ def common_changes(table: TableReview, limit: int) -> tuple[list[tuple[str, int]
 
 
 def gain_text(cells: Sequence[ReviewedCell]) -> str:
-    """`+4.1 % (-1.0 … +12.0), 12 of 96 cells`: median and range of the gains that evidence states."""
+    """`+4.1 % (−1.0 … +12.0), 12 of 96 cells`: median and range of the gains that evidence states."""
     gains = [cell.gain.gain_pct for cell in cells if cell.gain]
     if not gains:
         return "no evidence"
-    middle, low, high = (f"{value:+.1f}" for value in (median(gains), min(gains), max(gains)))
+    middle, low, high = (f"{value:+.1f}".replace("-", "−") for value in (median(gains), min(gains), max(gains)))
     spread = f" ({low} … {high})" if len(gains) > 1 else ""
     return f"{middle} %{spread}, {len(gains):,} of {cells_word(len(cells))}"
 
 
 def heirs_text(table: TableReview) -> str:
-    """`gfx1101 96, gfx1150 90 (6 keep their own)`: the archs that change with a table."""
+    """`gfx1101, gfx1102; gfx1150 in 90 of 96`: the archs that change with a table, those in all of its cells first."""
     total = len(effective(table.cells))
-    return ", ".join(
-        f"{heir.arch} {heir.moved:,}" + (f" ({total - heir.moved:,} stay)" if heir.moved < total else "")
-        for heir in table.heirs
-    )
+    whole = ", ".join(heir.arch for heir in table.heirs if heir.moved == total)
+    parts = [f"{heir.arch} in {heir.moved:,} of {total:,}" for heir in table.heirs if heir.moved < total]
+    return "; ".join(filter(None, [whole, *parts]))
 
 
-def images_text(images: Images) -> str:
-    """`9,502 → 9,847 (369 new, 24 gone)`."""
-    return f"{images.before:,} → {images.after:,} ({images.new:,} new, {images.gone:,} gone)"
+def images_rows(review: Review) -> list[tuple[str, str]]:
+    """(archs, `9,502 → 9,847 (369 new, 24 gone)`), archs with the same counts together."""
+    rows: dict[str, list[str]] = {}
+    for images in review.images:
+        rows.setdefault(_images_text(images), []).append(images.arch)
+    return [(", ".join(archs), text) for text, archs in rows.items()]
+
+
+def _images_text(images: Images) -> str:
+    changes = f"{images.new:,} new, {images.gone:,} gone" if images.new or images.gone else "the same"
+    return f"{images.before:,} → {images.after:,} ({changes})"
+
+
+def images_text(review: Review) -> str:
+    """The sums over all archs."""
+    new, gone = (sum(images.new for images in review.images), sum(images.gone for images in review.images))
+    return f"{new:,} new, {gone:,} gone over {len(review.images)} archs"
 
 
 def headline(review: Review) -> str:
@@ -71,9 +84,10 @@ def headline(review: Review) -> str:
         return "No cell changed." if review.facts else "Nothing changed."
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in kind_counts(cells).items() if count)
     functionals = sum(len(table.functionals) for table in review.tables)
-    heirs = {arch for cell in cells for arch in cell.heirs}
+    heirs = len({arch for cell in cells for arch in cell.heirs})
     text = f"{cells_word(len(cells))} ({kinds}) in {functionals:,} functionals of {len(review.tables)} tables"
-    return f"{text}; {len(heirs)} more archs change with them." if heirs else f"{text}."
+    more = "1 more arch changes" if heirs == 1 else f"{heirs} more archs change"
+    return f"{text}; {more} with them." if heirs else f"{text}."
 
 
 def findings_text(review: Review) -> str:

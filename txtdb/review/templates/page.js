@@ -9,7 +9,7 @@
   const SHADES = 10;
   // Reviews with at most so many functionals show all their maps at once.
   const ALL_OPEN = 24;
-  const LEGEND_OPEN = 8;
+  const LEGEND_OPEN = 6;
   // Gains in percent from which a colour is stronger.
   const STRONGER = [5, 10];
   const LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -153,19 +153,17 @@
     return table.fields.map((field, at) => [field, side(old, at), side(now, at)]);
   }
 
-  function changeText(table, old, now) {
-    if (old < 0 || now < 0) return `${contentText(table, old)} to ${contentText(table, now)}`;
+  function changeText(table, old, now, arrow) {
+    if (old < 0 || now < 0) return `${contentText(table, old)}${arrow}${contentText(table, now)}`;
     const rows = fieldRows(table, old, now).filter(([, a, b]) => a !== b);
-    return rows.map(([field, a, b]) => `${field} ${a} to ${b}`).join(", ");
+    return rows.map(([field, a, b]) => `${field} ${a}${arrow}${b}`).join(", ");
   }
 
   const KIND_WORDS = { changed: "changed", added: "added", removed: "removed", idle: "written otherwise, same for lookups" };
 
   const signed = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(1)} %`;
 
-  function gainText(cell) {
-    return cell.gain === null ? "no evidence" : `gain ${signed(cell.gain)}, noise ${cell.noise.toFixed(1)} %`;
-  }
+  const gainText = (cell) => `gain ${signed(cell.gain)}, noise ${cell.noise.toFixed(1)} %`;
 
   /** All that the panel says of a cell, for those who hear it. */
   function spoken(functional, place) {
@@ -174,13 +172,28 @@
     const where = functional.placeText(place);
     if (!cell) return `${where}: unchanged, ${contentText(table, functional.after[place])}`;
     const parts = [`${where}: ${KIND_WORDS[cell.kind]}`];
-    if (cell.kind !== "idle") parts.push(changeText(table, cell.old, functional.after[place]), gainText(cell));
+    if (cell.kind !== "idle") parts.push(changeText(table, cell.old, functional.after[place], " to "));
+    if (cell.gain !== null) parts.push(gainText(cell));
     const flags = cell.flagRows.map(([name]) => name);
     if (flags.length) parts.push(`flags: ${flags.join(", ")}`);
     return parts.join(". ");
   }
 
+  /** The most frequent change of a functional, and how many other ones it has. */
+  function gist(functional) {
+    const texts = new Map();
+    for (const cell of functional.cells.values()) {
+      const text = cell.kind === "idle" ? KIND_WORDS.idle : changeText(functional.table, cell.old, functional.after[cell.place], "→");
+      texts.set(text, (texts.get(text) ?? 0) + 1);
+    }
+    const [[text]] = [...texts].sort((a, b) => b[1] - a[1]);
+    return texts.size > 1 ? `${text}; ${count(texts.size - 1, "other change")}` : text;
+  }
+
   // ---- maps ----
+
+  /** A bin in as few letters as a column has room for: 8192 is 8K. */
+  const binText = (bin) => (bin >= 1024 && bin % 1024 === 0 ? `${bin / 1024}K` : String(bin));
 
   /** Content number → [text, class] in the colours that are chosen. */
   function painter(functional) {
@@ -232,7 +245,7 @@
     const label = isGrid ? `${title}: ${functional.table.arch} ${functional.table.iface}, ${functional.name}` : null;
     const table = el("table", { class: `map ${title.toLowerCase()}`, role: isGrid && "grid", "aria-label": label }, el("caption", {}, title));
     const corner = rows[0] === null ? null : el("td", { "aria-hidden": "true", class: "corner" });
-    const head = el("tr", {}, corner, ...columns.map((bin) => el("th", { scope: "col" }, String(bin))));
+    const head = el("tr", {}, corner, ...columns.map((bin) => el("th", { scope: "col", title: bin }, binText(bin))));
     const body = rows.map((bin, row) => {
       const cells = columns.map((_, column) => {
         const place = slice * size + row * columns.length + column;
@@ -241,7 +254,7 @@
         const grid = isGrid ? { role: "gridcell", tabindex: place === first ? 0 : -1, "aria-label": spoken(functional, place) } : {};
         return el("td", { class: `${shade}${edited}`, "data-place": place, ...grid }, text);
       });
-      return el("tr", {}, bin === null ? null : el("th", { scope: "row" }, String(bin)), ...cells);
+      return el("tr", {}, bin === null ? null : el("th", { scope: "row", title: bin }, binText(bin)), ...cells);
     });
     table.append(el("thead", {}, head), el("tbody", {}, ...body));
     return table;
@@ -304,7 +317,7 @@
 
   function functionalNode(functional) {
     const { table } = functional;
-    const title = functional.values.flatMap((value, number) => [el("span", {}, `${table.keys[number]} `), el("b", {}, value)]);
+    const title = functional.values.flatMap((value, number) => [el("span", {}, `${table.keys[number]} `, el("b", {}, value)), " "]);
     const grave = data.flags.filter(([, , isGrave], number) => isGrave && functional.flags & (1 << number));
     functional.body = el("div", { class: "body", "data-functional": functional.number });
     functional.node = el(
@@ -315,11 +328,13 @@
         {},
         el("h4", {}, ...title),
         el("span", { class: "quiet" }, count(functional.rawCells.length, "cell")),
+        el("em", {}, gist(functional)),
         ...grave.map(([name, words]) => el("span", { class: "chip grave", title: words }, name)),
       ),
       functional.body,
     );
-    nearWindow.observe(functional.body);
+    if (functionals.length <= ALL_OPEN) draw(functional);
+    else nearWindow.observe(functional.body);
     return functional.node;
   }
 
@@ -332,7 +347,7 @@
       const more = table.more ? `; ${table.more.toLocaleString("en")} others` : "";
       lines.push(el("li", {}, `Most frequent: ${texts.join("; ")}${more}`));
     }
-    if (table.moves) lines.push(el("li", {}, `Archs that change with it: ${table.moves}`));
+    if (table.moves) lines.push(el("li", {}, `Changes with it: ${table.moves}`));
     return el("ul", { class: "notes" }, ...lines);
   }
 
@@ -379,7 +394,7 @@
     const flags = cell.flagRows.map(([name, words, grave]) => el("li", {}, el("span", { class: grave ? "chip grave" : "chip" }, name), ` ${words}`));
     const findings = cell.findings.map(([rule, severity, message, span]) => el("li", {}, `${severity}: ${message} [${rule}] `, el("code", {}, span)));
     return [
-      cell.kind === "idle" ? null : el("p", {}, gainText(cell)),
+      cell.gain === null ? null : el("p", {}, gainText(cell)),
       flags.length ? el("ul", {}, ...flags) : null,
       findings.length ? el("ul", {}, ...findings) : null,
       cell.heirs.length ? el("p", {}, `Changes with it: ${cell.heirs.join(", ")}`) : null,
@@ -439,7 +454,10 @@
     // A slice without a change is not drawn: the first changed cell stands in.
     const node = gridCell(functional, place) ?? functional.body.querySelector('[role="grid"] [tabindex="0"]');
     node.focus({ preventScroll: true });
-    node.scrollIntoView({ block: "center", inline: "nearest" });
+    const scroll = () => node.scrollIntoView({ block: "center", inline: "nearest" });
+    scroll();
+    // Once more when the maps that came near the window are drawn.
+    requestAnimationFrame(() => requestAnimationFrame(scroll));
   }
 
   const chosen = () => ({ arch: byId("arch").value, iface: byId("iface").value, flag: FLAG_BIT.get(byId("flag").value) ?? 0 });

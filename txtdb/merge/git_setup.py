@@ -1,0 +1,191 @@
+"""The drivers in a repository's configuration: set, taken away, looked at."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from txtdb.diff.repository import run_git
+from txtdb.faults import Fault, FaultError, Span
+from txtdb.files import write_if_changed
+from txtdb.merge import attributes
+
+# What follows the program's name. git quotes %P itself, and the others are names without blanks.
+_COMMANDS = {
+    "merge.txtdb.driver": "git merge-driver %O %A %B %P",
+    "merge.txtdb-ancestor.driver": "git merge-driver --ancestor %O %A %B %P",
+    "diff.txtdb.textconv": "git textconv",
+}
+_VALUES = {
+    "merge.txtdb.name": "tables and patches, by cell",
+    "merge.txtdb.recursive": "txtdb-ancestor",
+    "merge.txtdb-ancestor.name": "common ancestors of tables and patches, by cell",
+    # The functional of a line, for the heads of hunks.
+    "diff.txtdb.xfuncname": r"^(\[[^]]*\])",
+}
+KEYS = (*_COMMANDS, *_VALUES)
+
+# `created` or `extended`, where .gitattributes has its lines from here and not from somebody's commit.
+_WROTE = "txtdb.gitattributes"
+
+
+class State(StrEnum):
+    """How a setting stands."""
+
+    SET = "set"
+    MISSING = "missing"
+    BROKEN = "broken"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of the configuration and its value, None where it is not set."""
+
+    key: str
+    value: str | None
+
+    @property
+    def state(self) -> State:
+        """Broken is a driver whose program is gone; foreign is a value that no `install` writes."""
+        if self.value is None:
+            return State.MISSING
+        if self.key in _VALUES:
+            return State.SET if self.value == _VALUES[self.key] else State.FOREIGN
+        if not self.value.endswith(f" {_COMMANDS[self.key]}"):
+            return State.FOREIGN
+        program = shlex.split(self.value)[0].replace("%%", "%")
+        return State.SET if shutil.which(program) else State.BROKEN
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a repository has. `files` tells of each table and patch that git tracks whether the drivers are for it; of
+    the name patterns, where there is no such file."""
+
+    settings: tuple[Setting, ...]
+    files: dict[str, bool]
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether merges and diffs of every file go through the drivers."""
+        return all(setting.state is State.SET for setting in self.settings) and all(self.files.values())
+
+
+def install(folder: Path) -> list[str]:
+    """Set the drivers in the repository around a folder; what was changed comes back.
+
+    Raises FaultError where that is no working tree, where a key has a value of another program, or where a file
+    cannot be written.
+    """
+    top = _top(folder)
+    local = _local(top)
+    foreign = [key for key in KEYS if Setting(key, local.get(key)).state is State.FOREIGN]
+    if foreign:
+        hint = f"it is not from `txtdb git install`; look at it, then `git config --unset {foreign[0]}`"
+        raise FaultError([Fault("foreign-driver", Span(key), "is set to something else", hint) for key in foreign])
+    changed = []
+    for key, value in {**_VALUES, **{key: _command(key) for key in _COMMANDS}}.items():
+        if local.get(key) != value:
+            run_git(top, "config", "--local", "--replace-all", key, value)
+            changed.append(key)
+    path = top / attributes.FILE
+    before = path.read_bytes() if path.exists() else None
+    if _write(path, attributes.with_lines(before or b"")):
+        run_git(top, "config", "--local", _WROTE, "created" if before is None else "extended")
+        changed.append(attributes.FILE)
+    return changed
+
+
+def uninstall(folder: Path) -> list[str]:
+    """Take away what `install` added to the repository around a folder; what was changed comes back.
+
+    Values of other programs stay, and so do lines of .gitattributes that came with somebody's commit.
+    """
+    top = _top(folder)
+    local = _local(top)
+    changed = []
+    for key in KEYS:
+        if Setting(key, local.get(key)).state in (State.SET, State.BROKEN):
+            run_git(top, "config", "--local", "--unset-all", key)
+            changed.append(key)
+    if _remove_lines(top, local.get(_WROTE)):
+        changed.append(attributes.FILE)
+    if _WROTE in local:
+        run_git(top, "config", "--local", "--unset-all", _WROTE)
+    return changed
+
+
+def status(folder: Path) -> Status:
+    """What the repository around a folder has."""
+    top = _top(folder)
+    local = _local(top)
+    listed = run_git(top, "ls-files", "-z", "--", *attributes.PATTERNS).decode().split("\0")
+    names = [name for name in listed if name] or list(attributes.PATTERNS)
+    return Status(tuple(Setting(key, local.get(key)) for key in KEYS), dict(_attributed(top, names)))
+
+
+def _attributed(top: Path, names: list[str]) -> Iterator[tuple[str, bool]]:
+    """Each file with whether its attributes are those that the drivers need."""
+    given = "".join(f"{name}\0" for name in names).encode()
+    wanted = attributes.VALUES
+    words = run_git(top, "check-attr", "-z", "--stdin", *wanted, given=given).decode().split("\0")
+    found = list(zip(words[0::3], words[1::3], words[2::3], strict=False))
+    for name in names:
+        yield name, {attribute: value for file, attribute, value in found if file == name} == wanted
+
+
+def _top(folder: Path) -> Path:
+    return Path(run_git(folder, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
+
+
+def _local(top: Path) -> dict[str, str]:
+    """The repository's own configuration. Where a key has several values the last one holds."""
+    entries = run_git(top, "config", "--local", "--null", "--list").decode().split("\0")
+    return dict(entry.split("\n", 1) if "\n" in entry else (entry, "") for entry in entries if entry)
+
+
+def _command(key: str) -> str:
+    """The value of a key that runs this program, for the shell that git starts."""
+    script = Path(sysconfig.get_path("scripts")) / ("txtdb.exe" if os.name == "nt" else "txtdb")
+    # -P: a folder named txtdb in the working tree must not be taken for the program.
+    fallback = [Path(sys.executable).as_posix(), "-P", "-c", "from txtdb.cli import main; main()"]
+    program = shlex.join([script.as_posix()] if script.is_file() else fallback)
+    if key.startswith("merge."):
+        program = program.replace("%", "%%")
+    return f"{program} {_COMMANDS[key]}"
+
+
+def _remove_lines(top: Path, wrote: str | None) -> bool:
+    path = top / attributes.FILE
+    before = path.read_bytes() if path.exists() else b""
+    if not attributes.has_lines(before) or (wrote is None and _is_committed(top)):
+        return False
+    after = attributes.without_lines(before)
+    if after or wrote == "extended":
+        return _write(path, after)
+    path.unlink()
+    return True
+
+
+def _is_committed(top: Path) -> bool:
+    """Whether the last commit's .gitattributes has the lines."""
+    try:
+        return attributes.has_lines(run_git(top, "cat-file", "blob", f"HEAD:{attributes.FILE}"))
+    except FaultError:
+        return False  # no commit yet, or no such file in it
+
+
+def _write(path: Path, data: bytes) -> bool:
+    try:
+        return write_if_changed(path, data)
+    except OSError as error:
+        fault = Fault("unwritable", Span(path.as_posix()), f"cannot write: {error.strerror}", "the file is as it was")
+        raise FaultError([fault]) from error
