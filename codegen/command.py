@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from codegen.expressible import is_namespace
 from codegen.generate import LANGS, ON_HOLE, Generated, Options, generate
@@ -65,6 +66,7 @@ def codegen(
 
     Only what changed is read and written. With any fault in a file that is needed, nothing is written.
     """
+    _refuse_idle_options(langs, depfile, check)
     database = open_root(root, overlays)
     _refuse_out_in_root(database, out)
     options = Options(
@@ -83,6 +85,15 @@ def codegen(
     print_report(generated, outcome, database.schemas, check, style)
     if outcome is None or (check and (outcome.written or outcome.removed)):
         sys.exit(EXIT_FINDINGS)
+
+
+def _refuse_idle_options(langs: str, depfile: Path | None, check: bool) -> None:
+    """An option that another one disables is no silent no-op."""
+    given = click.get_current_context().get_parameter_source("namespace") is ParameterSource.COMMANDLINE
+    if check and depfile:
+        raise click.UsageError("--depfile has no effect with --check, which writes nothing")
+    if given and "cpp" not in (split_archs([langs]) or LANGS):
+        raise click.UsageError("--namespace has no effect when --lang does not name cpp")
 
 
 def _refuse_out_in_root(database: Database, out: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,6 +15,14 @@ from typing import Any
 INDEX_FILE = "index.json"
 FORMAT = 1
 
+_SOURCES = (
+    ("codegen", "*.py"),
+    ("codegen", "templates/*.in"),
+    ("txtdb.syntax", "*.py"),
+    ("txtdb.syntax", "*.lark"),
+    ("txtdb.model", "*.py"),
+    ("txtdb.layers", "*.py"),
+)
 _PATH = re.compile(r"(?:cpp|python|manifest)(?:/[A-Za-z0-9_]+)*/[A-Za-z0-9_]+\.(?:h|cpp|inc|py|json)")
 
 
@@ -117,15 +125,10 @@ def digest(data: bytes) -> str:
 
 @cache
 def generator_digest() -> str:
-    """The digest of all sources of this program: a changed program reuses nothing."""
+    """The digest of all sources that decide what is generated: a changed program reuses nothing."""
     total = sha256()
-    for package in ("codegen", "txtdb"):
+    for package, pattern in _SOURCES:
         folder = Path(str(import_module(package).__file__)).parent
-        for path in sorted(_sources(folder), key=lambda path: path.relative_to(folder).as_posix()):
-            total.update(f"{package}/{path.relative_to(folder).as_posix()}\n{digest(path.read_bytes())}\n".encode())
+        for path in sorted(folder.glob(pattern), key=lambda path: path.name):
+            total.update(f"{package}/{path.name} {digest(path.read_bytes())}\n".encode())
     return f"sha256:{total.hexdigest()}"
-
-
-def _sources(folder: Path) -> Iterator[Path]:
-    for suffix in ("py", "lark", "in"):
-        yield from folder.rglob(f"*.{suffix}")

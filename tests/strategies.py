@@ -123,12 +123,16 @@ seeds = st.integers(0, 2**32 - 1)
 # --- TOML --------------------------------------------------------------------------------------------------------------
 
 
+# Stands for a number of more digits than Python turns into text.
+HUGE = "a huge number"
+
+
 def toml_values(leaves: int = 8) -> st.SearchStrategy[object]:
     """Anything that a TOML file can hold."""
     scalar = (
         st.booleans()
         | st.integers(-(10**20), 10**20)
-        | st.sampled_from([0, 1, 10**4400, -1])
+        | st.sampled_from([0, 1, -1, HUGE])
         | st.floats(allow_nan=True)
         | st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=6)
         | st.sampled_from(["", "true", "int", "bool", "enum", "a b", "gfxB", "dtype", "1", "kernel", "operator", "fixed"])
@@ -150,6 +154,8 @@ def toml_text(table: Mapping[str, object]) -> str:
 
 
 def _inline(value: object) -> str:
+    if value == HUGE:
+        return "0x" + "f" * 5000
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -158,8 +164,6 @@ def _inline(value: object) -> str:
         return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, str):
         return _quoted(value)
-    if isinstance(value, int):
-        return hex(value) if value >= 0 else str(max(value, -(10**20)))
     return value.isoformat() if isinstance(value, date | time) else repr(value)
 
 
@@ -276,13 +280,16 @@ class LayerSpec:
 
 
 @st.composite
-def layer_specs(draw: st.DrawFn, schema: SchemaSpec, file: str, base: str | None = None, pins: bool = False) -> LayerSpec:
-    """A layer on some of the schema's bins; a pin has no mask."""
+def layer_specs(
+    draw: st.DrawFn, schema: SchemaSpec, file: str, base: str | None = None, pins: bool = False, least: int = 0
+) -> LayerSpec:
+    """A layer on some of the schema's bins, with `least` blocks or more; a pin has no mask."""
     axes = tuple(
         tuple(sorted(draw(st.lists(st.sampled_from(values), min_size=1, max_size=len(values), unique=True))))
         for _, values in schema.axes
     )
-    functionals = draw(st.lists(st.sampled_from(schema.functionals), max_size=3, unique=True)) if schema.functionals else []
+    exists = schema.functionals
+    functionals = draw(st.lists(st.sampled_from(exists), min_size=least, max_size=3, unique=True)) if exists else []
     places = [(functional, at) for functional in functionals for at in product(*axes)]
     chosen = draw(st.lists(st.sampled_from(places), max_size=6, unique=True)) if places else []
     content = schema.configs if pins else st.none() | schema.configs

@@ -63,17 +63,17 @@ class Brute:
 
     def domain(self, arch: str, iface: str) -> list[list[Value]]:
         section = self.section(arch, iface) or {}
-        all_values = [[False, True] if "values" not in key else key["values"] for key in self.keys(iface)]
+        all_values = [key.get("values", [False, True]) for key in self.keys(iface)]
         own = section.get("domain", {})
-        return [own.get(key["name"], values) for key, values in zip(self.keys(iface), all_values)]
+        return [own.get(key["name"], values) for key, values in zip(self.keys(iface), all_values, strict=True)]
 
     def supports(self, arch: str, iface: str, functional: Functional) -> bool:
         section = self.section(arch, iface)
         if section is None:
             return False
-        if any(value not in values for value, values in zip(functional, self.domain(arch, iface))):
+        if any(value not in values for value, values in zip(functional, self.domain(arch, iface), strict=True)):
             return False
-        given = dict(zip([key["name"] for key in self.keys(iface)], functional))
+        given = dict(zip([key["name"] for key in self.keys(iface)], functional, strict=True))
         rules = [*self.schemas[iface].get("absent", []), *section.get("unsupported", [])]
         return not any(all(given[n] in (v if isinstance(v, list) else [v]) for n, v in rule.items()) for rule in rules)
 
@@ -99,13 +99,15 @@ class Brute:
         if schema.get("kind") == "fixed":
             return dict(schema["fixed_config"])
         table = self.table(arch, iface)
-        point = tuple(at_least(bins, problem[axis]) for bins, axis in zip(table.bins, axes))  # type: ignore[arg-type]
+        point = tuple(at_least(bins, problem[axis]) for bins, axis in zip(table.bins, axes, strict=True))  # type: ignore[arg-type]
         return self.cell(table, iface, functional, point) or NO_KERNEL  # type: ignore[arg-type]
 
     def cell(self, table: Table, iface: str, functional: Functional, point: Point) -> dict[str, Value] | None:
         """The cell of a functional, else of its fallbacks, one key after the other given up."""
+        config = table.cells.get((functional, point))
+        if config is not None:
+            return config
         tried = list(functional)
-        config = table.cells.get((tuple(tried), point))
         for place, key in enumerate(self.keys(iface)):
             if config is not None:
                 break
@@ -162,18 +164,20 @@ class Brute:
             elif words[0] == "#!":
                 pass
             elif words[0] == "[":
-                given = {key: typed(word, types[key]) for key, word in zip(keys, words[1:-1])}
+                given = {key: typed(word, types[key]) for key, word in zip(keys, words[1:-1], strict=True)}
                 functional = tuple(given[key["name"]] for key in self.keys(iface))
             elif len(words) > 1 and words[1] == "=":
                 config = {item["name"]: item.get("default") for item in fields}
-                palette[words[0]] = config | {name: typed(word, types[name]) for name, word in zip(names, words[2:])}
+                palette[words[0]] = config | {
+                    name: typed(word, types[name]) for name, word in zip(names, words[2:], strict=True)
+                }
             else:
                 row(words, bins, functional, palette, cells)
         return Layer(bins, cells)
 
     def pins(self, path: Path, arch: str, iface: str) -> list[Layer]:
         axes = [axis["name"] for axis in self.schemas[iface]["axis"]]
-        declared = dict(zip(axes, self.declared_bins(arch, iface)))
+        declared = dict(zip(axes, self.declared_bins(arch, iface), strict=True))
         layers = []
         for pin in tomllib.loads(path.read_text())["pin"]:
             if pin["iface"] == iface:
@@ -219,11 +223,13 @@ def at_least(bins: list[int], value: int) -> int:
 
 def lay(below: Table, layer: Layer) -> Table:
     """One layer over a table. Where it is silent, the table below is looked up at that point."""
-    bins = [sorted({*a, *b}) for a, b in zip(below.bins, layer.bins)]
+    bins = [sorted({*a, *b}) for a, b in zip(below.bins, layer.bins, strict=True)]
     functionals = below.functionals | {functional for functional, _ in layer.cells}
     result = Table(bins, {}, functionals)
     for point in product(*bins):
-        below_point = tuple(at_least(own, value) if own else value for own, value in zip(below.bins, point))
+        below_point = tuple(
+            at_least(own, value) if own else value for own, value in zip(below.bins, point, strict=True)
+        )
         for functional in functionals:
             if (functional, point) in layer.cells:
                 result.cells[functional, point] = layer.cells[functional, point]

@@ -102,7 +102,8 @@ def layered(folder: Path, axes: int, seed: int = 7) -> tuple[Path, list[Path]]:
     padded = [("bf16", True, 48), ("bf16", True, 16)]
     point = ", ".join(f"{name} = {own[0]}" for name, own in bins.items())
     pins = (
-        '[[pin]]\niface = "f"\nreason = "a test"\nuntil = 2030-01-01\nconfig = { tile = 64, fast = true, mode = "narrow" }\n'
+        '[[pin]]\niface = "f"\nreason = "a test"\nuntil = 2030-01-01\n'
+        'config = { tile = 64, fast = true, mode = "narrow" }\n'
         f'functional = {{ dtype = "bf16", pad = false, dim = 16 }}\nat = {{ {point} }}\n'
     )
     root = write_files(
@@ -172,11 +173,12 @@ def twelve_keys(folder: Path) -> Path:
 
 def many_codes(folder: Path) -> Path:
     """More combinations of key values than a direct table has room for; few of them exist."""
-    keys = {"a": list(range(0, 300)), "b": list(range(-100, 200)), "c": [False, True]}
+    keys = {"a": list(range(300)), "b": list(range(-100, 200)), "c": [False, True]}
     exist = [(a, b, c) for a in (0, 7, 299) for b in (-100, 0, 199) for c in (False, True)]
     schema = 'iface = "f"\n' + "".join(key(name, values) for name, values in keys.items())
     schema += section("axis", name="n", bins=[8, 16]) + section("config", name="tile", type="int", min=0, max=400)
-    schema += "[arch.gfxA]\ndomain.a = [0, 7, 299]\ndomain.b = [-100, 0, 199]\n[arch.gfxB]\ndomain.a = [1]\ndomain.b = [1]\ndomain.c = [true]\n"
+    schema += "[arch.gfxA]\ndomain.a = [0, 7, 299]\ndomain.b = [-100, 0, 199]\n"
+    schema += "[arch.gfxB]\ndomain.a = [1]\ndomain.b = [1]\ndomain.c = [true]\n"
     cells = table_text("gfxA", keys, {"n": [8, 16]}, ["tile"], lambda f, at: (f[0] + at[0],), functionals=exist)
     one = table_text("gfxB", keys, {"n": [8, 16]}, ["tile"], lambda f, at: (at[0],), functionals=[(1, 1, True)])
     return write_files(
@@ -200,7 +202,8 @@ def operators(folder: Path) -> Path:
     kernel = 'iface = "f"\n' + heads + fixed + axis + section("config", name="tile", type="int", values=[16, 32])
     kernel += '[[derived]]\nname = "persistent"\ntype = "int"\nkey = "causal"\nmap = { 0 = 0, 3 = 2 }\n'
     kernel += '[[derived]]\nname = "math"\ntype = "enum"\nkey = "dtype"\nmap = { fp16 = "fast", bf16 = "exact" }\n'
-    kernel += '[[derived]]\nname = "wide"\ntype = "bool"\nkey = "dtype"\nmap = { fp16 = false, bf16 = true }\n[arch.gfxA]\n[arch.gfxB]\n'
+    kernel += '[[derived]]\nname = "wide"\ntype = "bool"\nkey = "dtype"\nmap = { fp16 = false, bf16 = true }\n'
+    kernel += "[arch.gfxA]\n[arch.gfxB]\n"
     helper = 'iface = "helper"\nkind = "fixed"\nfixed_config = { tile = 128, safe = true }\n' + heads
     helper += (
         section("config", name="tile", type="int", values=[128])

@@ -1,11 +1,13 @@
-"""Generated C++ = generated Python = `resolve` = a brute-force resolver, on small databases with every kind of thing."""
+"""Generated C++ = generated Python = `resolve` = a brute-force resolver, on small databases of every kind."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -58,7 +60,7 @@ def problems(brute: Brute, schema: Schema, arch: str) -> list[Problem]:
     """Every functional of the schema at sizes on, below and above each bin; then random ones; then wrong ones."""
     chance = random.Random(11)
     axes = axes_of(schema)
-    bins = [own for own in (brute.table(arch, schema.iface).bins if axes else [])]
+    bins = brute.table(arch, schema.iface).bins if axes else []
     near = [sorted({size for b in own for size in (b - 1, b, b + 1) if size >= 0} | {0, 10**12}) for own in bins]
     functionals = list(product(*(key.values for key in schema.keys)))
     if len(functionals) > 400:
@@ -106,23 +108,40 @@ def without_derived(schema: Schema, answer: Answer) -> Answer:
     return answer if isinstance(answer, str) else {n: v for n, v in answer.items() if n not in derived}
 
 
+@dataclass(frozen=True)
+class Case:
+    """A database, generated and compiled."""
+
+    out: Path
+    database: Database
+    brute: Brute
+    package: ModuleType
+    compiled: dict[str, Compiled]
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    folder = tmp_path_factory.mktemp("case")
+    root, overlays = CASES[request.param](folder)
+    out = generated(root, folder / "out", overlays, on_hole="none")
+    database = load(root, overlays)
+    compiled = {iface: Compiled(out, schema, folder / "build") for iface, schema in database.schemas.items()}
+    return Case(out, database, Brute(root, overlays), python_package(out), compiled)
+
+
 @needs_compiler
-@pytest.mark.parametrize("case", CASES)
-def test_row_098_cpp_python_resolve_and_brute_force_agree(case: str, tmp_path: Path) -> None:
-    root, overlays = CASES[case](tmp_path)
-    out = generated(root, tmp_path / "out", overlays, on_hole="none")
-    database, brute, package = load(root, overlays), Brute(root, overlays), python_package(out)
+def test_row_098_cpp_python_resolve_and_brute_force_agree(case: Case) -> None:
     seen: set[str] = set()
-    for schema in database.schemas.values():
-        compiled, module = Compiled(out, schema, tmp_path / "build"), python_iface(package, schema.iface)
+    for schema in case.database.schemas.values():
+        module = python_iface(case.package, schema.iface)
         for arch in schema.archs:
-            asked = problems(brute, schema, arch)
-            answers = [brute.answer(arch, schema.iface, problem) for problem in asked]
+            asked = problems(case.brute, schema, arch)
+            answers = [case.brute.answer(arch, schema.iface, problem) for problem in asked]
             seen |= {answer if isinstance(answer, str) else "kernel" for answer in answers}
-            assert [python_answer(package, module, arch, problem) for problem in asked] == answers
-            assert cpp_answers(compiled, schema, arch, asked) == answers
+            assert [python_answer(case.package, module, arch, problem) for problem in asked] == answers
+            assert cpp_answers(case.compiled[schema.iface], schema, arch, asked) == answers
             if schema.kind != "fixed":
-                found = [resolved_answer(database, arch, schema.iface, problem) for problem in asked]
+                found = [resolved_answer(case.database, arch, schema.iface, problem) for problem in asked]
                 assert [without_derived(schema, answer) for answer in found] == answers
     assert "kernel" in seen
     assert {NO_KERNEL, UNSUPPORTED, INVALID} & seen
@@ -138,29 +157,27 @@ def cpp_answers(compiled: Compiled, schema: Schema, arch: str, asked: list[Probl
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", CASES)
-def test_row_096_image_names_agree_and_are_in_the_manifest(case: str, tmp_path: Path) -> None:
-    root, overlays = CASES[case](tmp_path)
-    out = generated(root, tmp_path / "out", overlays, on_hole="none")
-    database, brute, package = load(root, overlays), Brute(root, overlays), python_package(out)
-    for arch in database:
-        listed = (
-            [image.name for image in read_images(out / "manifest" / f"{arch}.json")] if arch in package.ARCHS else []
-        )
+def test_row_096_image_names_agree_and_are_in_the_manifest(case: Case) -> None:
+    for arch in case.package.ARCHS:
+        listed = [image.name for image in read_images(case.out / "manifest" / f"{arch}.json")]
         assert len(listed) == len({name.lower() for name in listed})
         used: set[str] = set()
-        for schema in database.schemas.values():
-            if schema.for_arch(arch) is None or schema.kind == "operator":
-                continue
-            compiled, module = Compiled(out, schema, tmp_path / "build", "-O0"), python_iface(package, schema.iface)
-            asked = [p for p in problems(brute, schema, arch) if isinstance(brute.answer(arch, schema.iface, p), dict)]
-            rows = np.array([problem_row(schema, problem) for problem in asked], np.int64)
-            names = [python_name(module, schema, arch, problem) for problem in asked]
-            assert compiled.names(arch, rows) == names
-            assert names == [own_name(schema, brute.answer(arch, schema.iface, problem), problem) for problem in asked]
-            used |= set(names)
+        for schema in case.database.schemas.values():
+            if schema.for_arch(arch) is not None and schema.kind != "operator":
+                used |= agreed_names(case, schema, arch)
         assert used <= set(listed)
         assert all(len(name) <= 96 for name in listed)
+
+
+def agreed_names(case: Case, schema: Schema, arch: str) -> set[str]:
+    module, iface = python_iface(case.package, schema.iface), schema.iface
+    answers = [(problem, case.brute.answer(arch, iface, problem)) for problem in problems(case.brute, schema, arch)]
+    asked = [problem for problem, answer in answers if isinstance(answer, dict)]
+    rows = np.array([problem_row(schema, problem) for problem in asked], np.int64)
+    names = [python_name(module, schema, arch, problem) for problem in asked]
+    assert case.compiled[iface].names(arch, rows) == names
+    assert names == [own_name(schema, answer, problem) for problem, answer in answers if isinstance(answer, dict)]
+    return set(names)
 
 
 def python_name(module: Any, schema: Schema, arch: str, problem: Problem) -> str:
@@ -168,8 +185,7 @@ def python_name(module: Any, schema: Schema, arch: str, problem: Problem) -> str
     return str(module.image_name(module.lookup(arch, **problem), **keys))
 
 
-def own_name(schema: Schema, config: Answer, problem: Mapping[str, Value]) -> str:
-    assert isinstance(config, dict)
+def own_name(schema: Schema, config: Mapping[str, Value], problem: Mapping[str, Value]) -> str:
     return image_name(
         schema, tuple(problem[key.name] for key in schema.keys), tuple(config[f.name] for f in schema.config)
     )
@@ -249,7 +265,7 @@ def test_a_text_subclass_is_a_text(tmp_path: Path) -> None:
 def test_archs_are_found_by_alias_case_and_features(tmp_path: Path) -> None:
     root = databases.operators(tmp_path)
     out = generated(root, tmp_path / "out")
-    package, compiled = python_package(out), Compiled(out, load(root).schemas["op"], tmp_path / "build", "-O0")
+    package, compiled = python_package(out), Compiled(out, load(root).schemas["op"], tmp_path / "build")
     for name in ("gfxA", "GFXA:sramecc+:xnack-", "alpha", "ALPHA:xnack+"):
         assert package.find_arch(name) == compiled.text("arch", name) == "gfxA"
     with pytest.raises(package.LookupFault, match="known are gfxA, gfxB"):
@@ -263,7 +279,7 @@ def test_archs_are_found_by_alias_case_and_features(tmp_path: Path) -> None:
 def test_the_digest_of_the_inputs_is_in_both_languages(tmp_path: Path) -> None:
     root = databases.operators(tmp_path)
     out = generated(root, tmp_path / "out")
-    compiled = Compiled(out, load(root).schemas["op"], tmp_path / "build", "-O0")
+    compiled = Compiled(out, load(root).schemas["op"], tmp_path / "build")
     module = python_iface(python_package(out), "op")
     assert module.inputs_digest("gfxA") == compiled.text("digest", "gfxA")
     assert compiled.text("digest", "gfxA").startswith("sha256:")

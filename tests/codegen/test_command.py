@@ -113,11 +113,10 @@ def test_holes_can_be_accepted(tmp_path):
 
 def test_check_writes_nothing_and_names_what_differs(tmp_path):
     root, out = make_db(tmp_path), tmp_path / "out"
-    ran = codegen(root, out, "--check", "--depfile", tmp_path / "d")
+    ran = codegen(root, out, "--check")
     assert ran.code == 1
     assert "differs: cpp/archs.h" in ran.out
     assert not out.exists()
-    assert not (tmp_path / "d").exists()
     codegen(root, out)
     assert codegen(root, out, "--check").code == 0
     (out / "cpp" / "attn_fwd" / "gfxA.inc").write_text("// edited by hand\n")

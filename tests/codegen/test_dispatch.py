@@ -54,7 +54,7 @@ def test_effective_cells_are_those_of_resolve(tmp_path):
 
 
 def test_equal_grids_stand_once(tmp_path):
-    root, overlays = databases.layered(tmp_path, 2)
+    root, _ = databases.layered(tmp_path, 2)
     found = dense(root, "gfxB", "f")
     assert len({grid.tobytes() for grid in found.grids}) == len(found.grids) < len(found.grid_of)
 

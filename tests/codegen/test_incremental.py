@@ -64,20 +64,24 @@ config = { BLOCK_M = 128, PRE_LOAD_V = true, num_warps = 8, num_stages = 1 }
 reason = "a test"
 until = 2030-01-01
 """
+TABLE_A, SCHEMA = S0["gfxA/attn_fwd.txtdb"], S0["schema/attn_fwd.toml"]
+FIRST, SECOND = "gfxA/attn_fwd.0001-n.dbpatch", "gfxA/attn_fwd.0002-n.dbpatch"
+OTHER_BASE = table("gfxA", {F1: ["64-256 a*3"], F2: ["64-256 b*3"]})
+OF_HEIR = {"gfxB/attn_fwd"}
 # what is done → which tables are not made again
-CHANGES: dict[str, tuple[Callable[[Path], None], set[str]]] = {
+CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "patch of the base added": (edit("gfxB/attn_fwd.0010-x.dbpatch", PATCH_B), set()),
-    "patch of the heir added": (edit("gfxA/attn_fwd.0010-x.dbpatch", patch("gfxA", {F2: ["64 . d ."]})), {"gfxB/attn_fwd"}),
-    "patch renumbered": (lambda root: (root / "gfxA/attn_fwd.0001-n.dbpatch").rename(root / "gfxA/attn_fwd.0002-n.dbpatch"), {"gfxB/attn_fwd"}),
-    "patch removed": (edit("gfxA/attn_fwd.0001-n.dbpatch", None), {"gfxB/attn_fwd"}),
+    "patch of the heir added": (edit("gfxA/attn_fwd.0010-x.dbpatch", patch("gfxA", {F2: ["64 . d ."]})), OF_HEIR),
+    "patch renumbered": (lambda root: (root / FIRST).rename(root / SECOND), OF_HEIR),
+    "patch removed": (edit(FIRST, None), OF_HEIR),
     "pins of the base": (edit("gfxB/pins.toml", PIN), set()),
-    "table of the heir changed": (edit("gfxA/attn_fwd.txtdb", S0["gfxA/attn_fwd.txtdb"].replace("256 c*2 d", "256 c*3")), {"gfxB/attn_fwd"}),
-    "another base": (edit("gfxA/attn_fwd.txtdb", table("gfxA", {F1: ["64-256 a*3"], F2: ["64-256 b*3"]})), {"gfxB/attn_fwd"}),
-    "schema": (edit("schema/attn_fwd.toml", S0["schema/attn_fwd.toml"].replace("max = 4\ndefault", "max = 5\ndefault")), set()),
+    "table of the heir changed": (edit("gfxA/attn_fwd.txtdb", TABLE_A.replace("256 c*2 d", "256 c*3")), OF_HEIR),
+    "another base": (edit("gfxA/attn_fwd.txtdb", OTHER_BASE), OF_HEIR),
+    "schema": (edit("schema/attn_fwd.toml", SCHEMA.replace("max = 4\ndefault", "max = 5\ndefault")), set()),
     "arch facts": (edit("archs.toml", S0["archs.toml"].replace("beta", "gamma")), set()),
-    "a comment": (edit("gfxA/attn_fwd.txtdb", S0["gfxA/attn_fwd.txtdb"].replace("#! key", "# why\n#! key")), {"gfxB/attn_fwd"}),
-    "line ends": (edit("gfxA/attn_fwd.txtdb", S0["gfxA/attn_fwd.txtdb"].replace("\n", "\r\n")), {"gfxB/attn_fwd"}),
-}  # fmt: skip
+    "a comment": (edit("gfxA/attn_fwd.txtdb", TABLE_A.replace("#! key", "# why\n#! key")), OF_HEIR),
+    "line ends": (edit("gfxA/attn_fwd.txtdb", TABLE_A.replace("\n", "\r\n")), OF_HEIR),
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -40,12 +40,9 @@ def test_fixed_kernels_are_listed_and_operators_are_not(tmp_path):
     assert {image.iface for image in found} == {"f", "helper"}
     helpers = [image for image in found if image.iface == "helper"]
     assert [image.name for image in helpers] == ["helper-bf16-0-128-true", "helper-fp16-0-128-true"]
-    assert helpers[0].fixed == {"alibi": False, "bits": 8, "layout": "bshd"}
-    assert next(image for image in found if image.iface == "f").derived == {
-        "persistent": 0,
-        "math": "exact",
-        "wide": True,
-    }
+    kernel = next(image for image in found if image.iface == "f")
+    assert kernel.fixed == {"alibi": False, "bits": 8, "layout": "bshd"}
+    assert kernel.derived == {"persistent": 0, "math": "exact", "wide": True}
 
 
 def test_configs_that_differ_in_other_fields_are_one_image(tmp_path):

@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
 class Compiled:
     """The generated C++ of one interface as a program that answers many lookups at once."""
 
-    def __init__(self, out: Path, schema: Schema, build: Path, optimize: str = "-O1") -> None:
+    def __init__(self, out: Path, schema: Schema, build: Path, optimize: str = "-O0") -> None:
         build.mkdir(parents=True, exist_ok=True)
         self.schema, self._program = schema, build / schema.iface
         driver = build / f"{schema.iface}_driver.cpp"
@@ -168,7 +168,7 @@ def _typed(text: str) -> Value:
 
 
 def problem_row(schema: Schema, problem: Mapping[str, Value]) -> list[int]:
-    """A problem as the driver reads it: keys, sizes, fixed keys; an enum by its place, an unknown one by a wrong place."""
+    """A problem as the driver reads it: keys, sizes, fixed keys; an enum by its place, an unknown one by another."""
     row = []
     for key in schema.keys:
         value = problem.get(key.name, key.fallback)

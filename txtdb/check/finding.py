@@ -36,6 +36,15 @@ class Finding:
         return self.span, self.rule, self.message
 
 
+@dataclass(frozen=True, slots=True)
+class QueueFinding:
+    """A finding of changes that are merged together. `changes` names them, `details` says more of each cell."""
+
+    finding: Finding
+    changes: tuple[str, ...]
+    details: tuple[str, ...] = ()
+
+
 def from_fault(fault: Fault, arch: str = "", iface: str = "") -> Finding:
     """A fault met while reading, as a finding."""
     return Finding(fault.rule, fault.severity, fault.span, fault.message, fault.hint, arch, iface)

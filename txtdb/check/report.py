@@ -21,11 +21,12 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def as_text(report: Report) -> str:
     """For people: one paragraph a finding, then the counts."""
-    lines = [_text_finding(finding) for finding in report.findings]
+    lines = [finding_text(finding) for finding in report.findings]
     return "\n".join([*lines, *_text_counts(report)])
 
 
-def _text_finding(finding: Finding) -> str:
+def finding_text(finding: Finding) -> str:
+    """One finding for people."""
     colour = "red" if finding.severity is Severity.ERROR else "yellow"
     head = f"{click.style(str(finding.span), bold=True)}: {click.style(finding.severity, fg=colour)}: {finding.message}"
     lines = [f"{head} {click.style(f'[{finding.rule}]', dim=True)}"]
@@ -65,11 +66,12 @@ def _text_counts(report: Report) -> Iterator[str]:
 
 def as_json(report: Report) -> str:
     """For programs; docs/checks.md describes the form. The cells can be handed to a tuner."""
-    findings = [_json_finding(finding) for finding in report.findings]
+    findings = [finding_json(finding) for finding in report.findings]
     return json.dumps({"findings": findings, "counts": _json_counts(report.counts)}, indent=2, ensure_ascii=False)
 
 
-def _json_finding(finding: Finding) -> dict[str, Any]:
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """One finding as plain data."""
     return {
         "rule": finding.rule,
         "severity": str(finding.severity),

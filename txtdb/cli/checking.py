@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from txtdb.check.baseline import baseline_text, compare
+from txtdb.check.finding import Finding
 from txtdb.check.report import RENDERERS
 from txtdb.check.run import Report, run_checks
-from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, overlay_option, root_argument
-from txtdb.faults import Severity, errors
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, open_root, overlay_option, root_argument
+from txtdb.faults import FaultError, Severity, errors
 from txtdb.files import atomic_write
 from txtdb.layers.database import open_database
 
@@ -28,6 +31,7 @@ _NO_DATABASE = ("no-root", "no-archs")
 @format_option("json", "github", "sarif")
 @click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings that do not fail.")
 @click.option("--write-baseline", is_flag=True, help="Write all present findings to the --baseline file.")
+@click.option("--with", "changes", multiple=True, metavar="BRANCH|PATCH", help="An open change; see below.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The day for end dates of pins.  [default: today]")
 def check(
     root: Path,
@@ -36,26 +40,55 @@ def check(
     style: str,
     baseline: Path | None,
     write_baseline: bool,
+    changes: tuple[str, ...],
     today: datetime | None,
 ) -> None:
     """Check the whole database ROOT: every arch and every layer that is there.
+
+    With --with, repeated for each open change, check what they bring: each by itself, and all of them merged. What
+    they break together is told cell by cell, before any of them is merged.
 
     Exit code 0: clean; 1: errors, or warnings with --strict; 2: there is nothing to check.
     """
     if write_baseline and baseline is None:
         raise click.UsageError("--write-baseline needs --baseline FILE")
+    if changes and baseline:
+        raise click.UsageError("--baseline has no effect with --with, which tells new findings alone")
+    day = today.date() if today else date.today()
+    if changes:
+        _check_queue(root, overlays, changes, day, strict, style)
     database = open_database(root, overlays)
     if any(fault.rule in _NO_DATABASE for fault in errors(database.faults)):
         fail(database.faults, EXIT_USAGE)
-    report = run_checks(database, today.date() if today else date.today())
+    report = run_checks(database, day)
     if baseline and write_baseline:
         atomic_write(baseline, baseline_text(report.findings, root).encode())
         click.echo(f"{len(report.findings)} findings written to {baseline}", err=True)
     if baseline:
         report = _without_known(report, baseline, root)
     click.echo(RENDERERS[style](report))
-    failing = [f for f in report.findings if strict or f.severity is Severity.ERROR]
+    _exit(report.findings, strict)
+
+
+def _exit(findings: Iterable[Finding], strict: bool) -> NoReturn:
+    failing = [finding for finding in findings if strict or finding.severity is Severity.ERROR]
     sys.exit(EXIT_FINDINGS if failing else 0)
+
+
+def _check_queue(
+    root: Path, overlays: tuple[Path, ...], changes: tuple[str, ...], today: date, strict: bool, style: str
+) -> NoReturn:
+    # It needs git, merging and patches, which the ordinary check starts faster without.
+    from txtdb.check.queue import check_queue
+    from txtdb.check.queue_report import queue_text
+
+    open_root(root, overlays)
+    try:
+        report = check_queue(root, overlays, changes, today)
+    except FaultError as error:
+        fail(error.faults, EXIT_USAGE)
+    click.echo(queue_text(report, style))
+    _exit(report.findings, strict)
 
 
 def _without_known(report: Report, baseline: Path, root: Path) -> Report:

@@ -14,8 +14,8 @@ from txtdb.faults import Span
 from txtdb.layers.resolve import Bins, Layer, bin_index
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.schema import Schema
-from txtdb.model.table import MASKED, UNSET, Cells, ConfigPool
-from txtdb.model.values import Functional, Value, functional_rank
+from txtdb.model.table import MASKED, UNSET, Cells, ConfigPool, ConfigValues
+from txtdb.model.values import Functional, functional_rank
 
 # What no cell holds: a config of one side that the other cannot have.
 _FOREIGN = -3
@@ -179,25 +179,30 @@ def _sources(before: _Cut, after: _Cut, cell: tuple[int, ...]) -> tuple[CellSour
 
 def _translation(old: Plane, new: Plane) -> Cells:
     """Old config number → new config number of the same content (_FOREIGN where there is none), marks at the end."""
-    known: dict[tuple[Value | None, ...], int] = {new.pool[number]: number for number in range(len(new.pool))}
-    translated = [_translated(old.schema, new.schema, old.pool[number]) for number in range(len(old.pool))]
-    numbers = [_FOREIGN if values is None else known.get(values, _FOREIGN) for values in translated]
+    known = {new.pool[number]: number for number in range(len(new.pool))}
+    configs = (translated(old.pool[number], old.schema, new.schema) for number in range(len(old.pool)))
+    numbers = [_FOREIGN if values is None else known.get(values, _FOREIGN) for values in configs]
     return np.array([*numbers, MASKED, UNSET], np.int32)
 
 
-def _translated(old: Schema, new: Schema, config: tuple[Value, ...]) -> tuple[Value | None, ...] | None:
-    """A config in another schema's fields; None where it says more than that schema can.
+def translated(config: ConfigValues, source: Schema, target: Schema) -> ConfigValues | None:
+    """A config in another schema's fields; None where that schema cannot say the same.
 
-    A value of another type is none of the field's, though Python takes True for 1.
+    A field that one of them does not have must stand at the other's default. A value of another type is none of the
+    field's, though Python takes True for 1.
     """
-    types = {item.name: item.type for item in new.config}
-    given = {}
-    for item, value in zip(old.config, config, strict=True):
-        if item.name in types:
-            given[item.name] = value if item.type is types[item.name] else None
-        elif value != item.default:
+    given = dict(zip(source.config, config, strict=True))
+    values = {item.name: value for item, value in given.items()}
+    types = {item.name: item.type for item in source.config}
+    if any(value != item.default for item, value in given.items() if item.name not in target.field_names):
+        return None
+    result = []
+    for item in target.config:
+        value = values.get(item.name, item.default)
+        if value is None or types.get(item.name, item.type) is not item.type:
             return None
-    return tuple(given.get(item.name, item.default) for item in new.config)
+        result.append(value)
+    return tuple(result)
 
 
 class _Contents:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from pathlib import PurePosixPath
 from typing import Any
 
 import click
@@ -61,11 +62,14 @@ def group_places(cells: Sequence[CellEdit]) -> Iterator[tuple[tuple[str, str], l
 
 
 def group_heirs(cells: Sequence[CellEdit]) -> list[tuple[list[str], str, list[CellEdit]]]:
-    """(archs, interface, edits): archs whose edits are those of the first, because they inherit the very runs."""
+    """(archs, interface, edits): the arch whose files hold the runs, then those that inherit the very same."""
     groups: dict[tuple[object, ...], tuple[list[str], str, list[CellEdit]]] = {}
     for (arch, iface), edits in group_places(cells):
         runs = tuple((edit.functional, edit.bins, edit.old_span, edit.new_span) for edit in edits)
-        groups.setdefault((iface, runs), ([], iface, edits))[0].append(arch)
+        archs = groups.setdefault((iface, runs), ([], iface, edits))[0]
+        span = edits[0].new_span or edits[0].old_span
+        is_owner = span is not None and PurePosixPath(span.file).parent.name == arch
+        archs.insert(0 if is_owner else len(archs), arch)
     return list(groups.values())
 
 
@@ -86,12 +90,13 @@ def summary_text(diff: DatabaseDiff) -> str:
     if not diff:
         return "no difference"
     archs = len({edit.arch for edit in diff.cells})
-    cells = f"{_number(len(diff.cells), 'cell')} ({counts_text(diff.cells)}) in {_number(archs, 'arch')}"
-    facts = _number(len(diff.facts), "other fact")
+    cells = f"{counted(len(diff.cells), 'cell')} ({counts_text(diff.cells)}) in {counted(archs, 'arch')}"
+    facts = counted(len(diff.facts), "other fact")
     return f"{cells}, {facts}" if diff.cells else f"no cell, {facts}"
 
 
-def _number(count: int, word: str) -> str:
+def counted(count: int, word: str) -> str:
+    """`1 cell`, `2 cells`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
@@ -99,7 +104,7 @@ def source_lines(edits: Sequence[CellEdit]) -> Iterator[str]:
     """What the old and the new cells come from, each file once: `new: 3 cells of FILE, measured X, evidence Y`."""
     for name, sources in (("old", [e.old_source for e in edits]), ("new", [e.new_source for e in edits])):
         for source, count in Counter(filter(None, sources)).items():
-            yield f"{name}: {_number(count, 'cell')} of {_source_text(source)}"
+            yield f"{name}: {counted(count, 'cell')} of {_source_text(source)}"
 
 
 def _source_text(source: CellSource) -> str:

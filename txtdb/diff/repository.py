@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,3 +112,16 @@ def revision_files(folder: Path, revision: str, path: str) -> dict[str, bytes]:
         files[os.fsdecode(name)] = data[end + 1 : end + 1 + size]
         at = end + 2 + size
     return files
+
+
+def merge_text(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Three versions of a text merged by line; None where both sides changed the same lines, or there is no git."""
+    with tempfile.TemporaryDirectory(prefix="txtdb-") as folder:
+        paths = [Path(folder) / name for name in ("ours", "base", "theirs")]
+        for path, data in zip(paths, (ours, base, theirs), strict=True):
+            path.write_bytes(data)
+        try:
+            done = subprocess.run(["git", "merge-file", "-p", *paths], capture_output=True, check=False)
+        except FileNotFoundError:
+            return None
+        return None if done.returncode else done.stdout

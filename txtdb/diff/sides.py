@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -42,13 +42,22 @@ def open_side(spec: str, folder: Path) -> Iterator[Side]:
     files = revision_files(folder, revision, root_name)
     if ARCHS_FILE not in files:
         raise _no_side(spec, "this is no database: no archs.toml there")
+    with open_files(files, object_name(revision, root_name or ".")) as database:
+        yield Side(spec, database, only)
+
+
+@contextmanager
+def open_files(files: Mapping[str, bytes], label: str, overlays: Sequence[Path] = ()) -> Iterator[Database]:
+    """A database made of files by their names below its root, for as long as the context lasts.
+
+    `label` stands for the root in spans.
+    """
     with tempfile.TemporaryDirectory(prefix="txtdb-") as temporary:
-        write_tree(Path(temporary), files)
-        yield Side(spec, open_database(temporary, label=object_name(revision, root_name or ".")), only)
+        _write_tree(Path(temporary), files)
+        yield open_database(temporary, overlays, label)
 
 
-def write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files by their names below a folder."""
+def _write_tree(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
         target = folder.joinpath(*PurePosixPath(name).parts)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from txtdb.diff.repository import run_git
-from txtdb.faults import Fault, FaultError
+from txtdb.diff.repository import object_name, object_reader, run_git
+from txtdb.faults import Fault
 from txtdb.layers.listing import SCHEMA_FOLDER
 from txtdb.merge.defaults import Defaults, agreed_defaults
 from txtdb.merge.result import Merged, merge_ancestors, merge_files
@@ -36,7 +36,7 @@ class Driven:
 
 def drive_merge(files: Three[Path], path: str) -> Driven:
     """Merge the three files that git made of `path`, which counts from the top of the working tree."""
-    data = files.map(lambda file: file.read_bytes())
+    data: Three[bytes | None] = files.map(Path.read_bytes)
     merged, faults = merge_files(data, Three(*(f"{path} ({side})" for side in SIDES)), _defaults(path))
     if merged:
         return Driven(merged.text.encode(), merged, faults)
@@ -45,7 +45,7 @@ def drive_merge(files: Three[Path], path: str) -> Driven:
 
 def drive_ancestors(files: Three[Path], path: str) -> bytes | None:
     """The same for two common ancestors that git merges with each other first; None leaves ours."""
-    text = merge_ancestors(files.map(lambda file: file.read_bytes()), _defaults(path))
+    text = merge_ancestors(files.map(Path.read_bytes), _defaults(path))
     return _text_merge(files) if text is None else text.encode()
 
 
@@ -73,17 +73,15 @@ def _defaults(path: str) -> Defaults:
     return find
 
 
-def _committed(path: PurePosixPath) -> Iterator[bytes]:
-    """A file's content in each commit that is being merged or rebased."""
-    for commit in _commits():
-        try:
-            yield run_git(Path(), "cat-file", "blob", f"{commit}:{path}")
-        except FaultError:
-            continue  # the commit does not have it
+def _committed(path: PurePosixPath) -> list[bytes]:
+    """A file's content in each commit that is being merged or rebased, if it is there."""
+    with object_reader(Path()) as objects:
+        found = [objects.read(object_name(commit, str(path))) for commit in _commits()]
+    return [data for data in found if data is not None]
 
 
 def _commits() -> Iterator[str]:
     yield from (name.removeprefix(_MERGED_HEAD) for name in os.environ if name.startswith(_MERGED_HEAD))
-    rebased = Path(run_git(Path(), "rev-parse", "--git-path", "rebase-merge/orig-head").decode().rstrip("\n"))
+    rebased = Path(os.fsdecode(run_git(Path(), "rev-parse", "--git-path", "rebase-merge/orig-head")).rstrip("\n"))
     if rebased.is_file():
         yield rebased.read_text(encoding="ascii").strip()

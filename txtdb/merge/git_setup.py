@@ -127,29 +127,31 @@ def status(folder: Path) -> Status:
     """What the repository around a folder has."""
     top = _top(folder)
     local = _local(top)
-    listed = run_git(top, "ls-files", "-z", "--", *attributes.PATTERNS).decode().split("\0")
+    listed = os.fsdecode(run_git(top, "ls-files", "-z", "--", *attributes.PATTERNS)).split("\0")
     names = [name for name in listed if name] or list(attributes.PATTERNS)
     return Status(tuple(Setting(key, local.get(key)) for key in KEYS), dict(_attributed(top, names)))
 
 
 def _attributed(top: Path, names: list[str]) -> Iterator[tuple[str, bool]]:
     """Each file with whether its attributes are those that the drivers need."""
-    given = "".join(f"{name}\0" for name in names).encode()
+    given = os.fsencode("".join(f"{name}\0" for name in names))
     wanted = attributes.VALUES
-    words = run_git(top, "check-attr", "-z", "--stdin", *wanted, given=given).decode().split("\0")
-    found = list(zip(words[0::3], words[1::3], words[2::3], strict=False))
-    for name in names:
-        yield name, {attribute: value for file, attribute, value in found if file == name} == wanted
+    words = os.fsdecode(run_git(top, "check-attr", "-z", "--stdin", *wanted, given=given)).split("\0")
+    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    for name, attribute, value in zip(words[0::3], words[1::3], words[2::3], strict=False):
+        found[name][attribute] = value
+    yield from ((name, has == wanted) for name, has in found.items())
 
 
 def _top(folder: Path) -> Path:
-    return Path(run_git(folder, "rev-parse", "--show-toplevel").decode().rstrip("\n"))
+    return Path(os.fsdecode(run_git(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
 
 
 def _local(top: Path) -> dict[str, str]:
     """The repository's own configuration. Where a key has several values the last one holds."""
-    entries = run_git(top, "config", "--local", "--null", "--list").decode().split("\0")
-    return dict(entry.split("\n", 1) if "\n" in entry else (entry, "") for entry in entries if entry)
+    entries = os.fsdecode(run_git(top, "config", "--local", "--null", "--list")).split("\0")
+    pairs = (entry.partition("\n") for entry in entries if entry)
+    return {key: value for key, _, value in pairs}
 
 
 def _command(key: str) -> str:

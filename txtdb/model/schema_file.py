@@ -79,7 +79,9 @@ class _SchemaReader(TomlReader):
         names = [*(key.name for key in keys), *(key.name for key in fixed_keys), *(axis.name for axis in axes)]
         self.unique(names, "key or axis")
         derived = self.tables(content, "derived")
-        self.unique([*(item.name for item in config), *(shown(table.get("name")) for table in derived)], "config field")
+        derived_names = [table["name"] for table in derived if isinstance(table.get("name"), str)]
+        self.unique([*(item.name for item in config), *derived_names], "config field")
+        self.unique([backend.name for backend in backends], "backend")
         if self.faults:
             return None
         self.shape(kind, keys, axes, config, backends)

@@ -55,10 +55,10 @@ def _findings(database: Database, today: date) -> dict[str, Finding]:
 
 
 def _table(old: Database, new: Database, place: Place, origins: Origins, judge: Judge) -> TableReview:
-    cells = sorted(_cells(place, origins, judge), key=lambda cell: (functional_rank(cell.edit.functional), cell.edit.bins))
-    groups = [
-        (functional, tuple(own)) for functional, own in groupby(cells, key=lambda cell: cell.edit.functional)
-    ]
+    cells = sorted(
+        _cells(place, origins, judge), key=lambda cell: (functional_rank(cell.edit.functional), cell.edit.bins)
+    )
+    groups = [(functional, tuple(own)) for functional, own in groupby(cells, key=lambda cell: cell.edit.functional)]
     contents = {content for cell in cells for content in (cell.edit.old, cell.edit.new)}
     tables = [database.resolve(*place).table for database in (old, new)]
     grids = make_grids(tables[0], tables[1], tuple(functional for functional, _ in groups), contents)

@@ -16,7 +16,10 @@ from txtdb.model.values import Functional, functional_rank
 
 @dataclass(frozen=True)
 class Grids:
-    """What lookups give in some functionals. `cells` has shape (functionals, bins of axis 1, …) and numbers `contents`."""
+    """What lookups give in some functionals.
+
+    `cells` has shape (functionals, bins of axis 1, …) and holds places in `contents`.
+    """
 
     bins: Bins
     contents: tuple[Content, ...]

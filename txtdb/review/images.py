@@ -30,8 +30,8 @@ def _arch_images(database: Database, arch: str) -> set[Image]:
 
 def _table_images(table: ResolvedTable) -> Iterator[Image]:
     binary = [(place, item.name) for place, item in enumerate(table.schema.config) if item.binary]
-    cells = table.cells.reshape(len(table.functionals), -1)
-    for functional, row in zip(table.functionals, cells, strict=True):
-        for number in np.unique(row[row >= 0]).tolist():
-            values = table.pool[number]
-            yield table.iface, functional, tuple((name, values[place]) for place, name in binary)
+    present = np.unique(table.cells[table.cells >= 0]).tolist()
+    fields = {number: tuple((name, table.pool[number][place]) for place, name in binary) for number in present}
+    for functional, grid in zip(table.functionals, table.cells, strict=True):
+        for number in set(grid[grid >= 0].tolist()):
+            yield table.iface, functional, fields[number]

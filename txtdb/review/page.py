@@ -62,7 +62,8 @@ def as_html(review: Review) -> str:
 
 
 def _policy(script: str, style: str) -> str:
-    return f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; base-uri 'none'; form-action 'none'"
+    allowed = f"script-src {_source(script)}; style-src {_source(style)}"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _source(text: str) -> str:
@@ -114,7 +115,15 @@ def _counts_row(table: TableReview) -> tuple[str, ...]:
     ]
     link = element("a", table.arch, href=f"#{place}")
     gain = gain_text(effective(table.cells))
-    return link, table.iface, f"{len(table.functionals):,}", *kinds, gain, element("ul", *flags, class_="flags"), heirs_text(table)
+    return (
+        link,
+        table.iface,
+        f"{len(table.functionals):,}",
+        *kinds,
+        gain,
+        element("ul", *flags, class_="flags"),
+        heirs_text(table),
+    )
 
 
 def _images(review: Review) -> Markup:
@@ -151,4 +160,4 @@ def _table(head: Iterable[str], rows: Sequence[Sequence[str]]) -> Markup:
     table = element("table", element("thead", titles), element("tbody", *body), class_="list")
     left_out = len(rows) - len(shown)
     more = [element("p", f"… {left_out:,} more are not shown.")] if left_out else []
-    return join(element("div", table, class_="wide", tabindex="0"), *more)
+    return join(element("div", table, class_="wide"), *more)

@@ -102,7 +102,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class TableReview:
-    """What changed in one arch and interface. `contents` are the distinct contents of the functionals' cells, sorted."""
+    """What changed in one arch and interface. `contents` are the distinct contents of its cells, sorted."""
 
     arch: str
     schema: Schema

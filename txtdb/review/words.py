@@ -13,7 +13,12 @@ from txtdb.review.records import Flag, Images, Review, ReviewedCell, TableReview
 
 def cells_word(number: int) -> str:
     """`1 cell`, `2 cells`."""
-    return "1 cell" if number == 1 else f"{number:,} cells"
+    return many(number, "cell")
+
+
+def many(number: int, word: str) -> str:
+    """A number with a word in singular or plural."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def effective(cells: Iterable[ReviewedCell]) -> list[ReviewedCell]:
@@ -34,10 +39,11 @@ def flag_counts(cells: Iterable[ReviewedCell]) -> dict[Flag, int]:
 
 
 def common_changes(table: TableReview, limit: int) -> tuple[list[tuple[str, int]], int]:
-    """The most frequent changes of a table's configs in words, with their cells, and how many others there are."""
+    """The most frequent changes of a table that more than one cell has, in words, and how many others there are."""
     counts = Counter(change_text(cell.edit.old, cell.edit.new) for cell in effective(table.cells))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ranked[:limit], max(0, len(ranked) - limit)
+    shown = [(text, count) for text, count in ranked[:limit] if count > 1]
+    return shown, len(ranked) - len(shown)
 
 
 def gain_text(cells: Sequence[ReviewedCell]) -> str:
@@ -79,19 +85,19 @@ def images_text(review: Review) -> str:
 
 def headline(review: Review) -> str:
     """The whole change in one sentence."""
-    cells = effective(review.cells)
     if not review.cells:
         return "No cell changed." if review.facts else "Nothing changed."
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in kind_counts(cells).items() if count)
+    cells = effective(review.cells)
+    idle = len(review.cells) - len(cells)
+    kinds = [f"{count:,} {kind}" for kind, count in kind_counts(cells).items() if count]
+    kinds += [f"{idle:,} without effect"] if idle else []
     functionals = sum(len(table.functionals) for table in review.tables)
+    where = f"{many(functionals, 'functional')} of {many(len(review.tables), 'table')}"
     heirs = len({arch for cell in cells for arch in cell.heirs})
-    text = f"{cells_word(len(cells))} ({kinds}) in {functionals:,} functionals of {len(review.tables)} tables"
-    more = "1 more arch changes" if heirs == 1 else f"{heirs} more archs change"
-    return f"{text}; {more} with them." if heirs else f"{text}."
+    more = f"; {many(heirs, 'more arch')} {'changes' if heirs == 1 else 'change'} with them" if heirs else ""
+    return f"{cells_word(len(review.cells))}: {', '.join(kinds)}; in {where}{more}."
 
 
 def findings_text(review: Review) -> str:
     """What a whole check says before and after, in one sentence."""
-    return (
-        f"{len(review.new_findings):,} new, {len(review.gone_findings):,} gone, {review.kept_findings:,} as before"
-    )
+    return f"{len(review.new_findings):,} new, {len(review.gone_findings):,} gone, {review.kept_findings:,} as before"

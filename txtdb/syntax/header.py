@@ -95,8 +95,9 @@ def _bin_faults(document: Document, directive: Directive, bins: list[int]) -> It
 
 def _repeated_names(document: Document, directive: Directive) -> Iterator[Fault]:
     seen: set[str] = set()
+    where = f"`#! {directive.name}`"
     spans = islice(directive.word_spans(document.file), 2, None)
     for name, span in zip(directive.args, spans, strict=True):
         if name in seen:
-            yield Fault("duplicate-name", span, f"`{name}` stands twice in `#! {directive.name}`", "keep one")
+            yield Fault("duplicate-name", span, f"`{name}` stands twice in {where}", "keep one")
         seen.add(name)

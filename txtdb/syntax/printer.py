@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from txtdb.syntax.grid import TRANSPARENT_CELL, GridRow, encode_cells, merge_rows
+from txtdb.syntax.grid import TRANSPARENT_CELL, GridRow, Shape, encode_cells, merge_rows
 from txtdb.syntax.reader import Source
 from txtdb.syntax.symbols import symbol_rank
 from txtdb.syntax.tree import Block, Directive, Line
@@ -32,8 +32,9 @@ def print_source(source: Source) -> str:
         if entry is entries[0]:
             lines.append("")
         lines.extend(_with_comments(entry, [f"{entry.symbol} = {' '.join(entry.values)}"]))
+    names = [entry.symbol for entry in document.palette]
     for block, rows in sorted(zip(document.blocks, source.rows, strict=True), key=_block_rank):
-        lines.extend(_block(source, block, rows))
+        lines.extend(_block(source.shape, names, block, rows))
     if document.end.leading:
         lines.extend(("", *document.end.leading))
     lines.append("#! end")
@@ -59,17 +60,16 @@ def _directive_text(directive: Directive) -> str:
     return " ".join(["#!", directive.name, *directive.args])
 
 
-def _block(source: Source, block: Block, rows: tuple[GridRow, ...]) -> Iterator[str]:
+def _block(shape: Shape, names: list[str], block: Block, rows: tuple[GridRow, ...]) -> Iterator[str]:
     """A block with a blank line in front. One that sets nothing is left out, unless it has comments to keep."""
-    names = [entry.symbol for entry in source.document.palette]
     numbered = sorted(_single_rows(rows, names), key=lambda row: row[0])
     if not numbered and (block.leading or block.trailing):
-        numbered = [(0, encode_cells([TRANSPARENT_CELL] * source.shape.width, names), ())]
+        numbered = [(0, encode_cells([TRANSPARENT_CELL] * shape.width, names), ())]
     if not numbered:
         return
     yield ""
     lines = [f"[{' '.join(block.values)}]"]
-    for line, comments in merge_rows(source.shape, numbered):
+    for line, comments in merge_rows(shape, numbered):
         lines.extend((*comments, line))
     yield from _with_comments(block, lines)
 

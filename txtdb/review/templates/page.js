@@ -289,7 +289,7 @@
     });
     const list = el("table", { class: "list" }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
     const summary = el("summary", { class: "quiet" }, `${count(configs.length, "config")}, by letter`);
-    return el("details", { class: "legend", open: configs.length <= LEGEND_OPEN }, summary, el("div", { class: "wide", tabindex: 0 }, list));
+    return el("details", { class: "legend", open: configs.length <= LEGEND_OPEN }, summary, el("div", { class: "wide" }, list));
   }
 
   /** Draw the maps of a functional unless they are there. */
@@ -322,7 +322,7 @@
     functional.body = el("div", { class: "body", "data-functional": functional.number });
     functional.node = el(
       "details",
-      { class: "functional", id: functional.anchor, open: functionals.length <= ALL_OPEN || functional === table.functionals[0] },
+      { class: "functional", "data-anchor": functional.anchor, open: functionals.length <= ALL_OPEN || functional === table.functionals[0] },
       el(
         "summary",
         {},
@@ -497,6 +497,14 @@
     byId("status").textContent = `${count(remaining().length, "changed cell")} shown`;
   }
 
+  function setAllOpen(open) {
+    for (const table of tables) {
+      if (open) fill(table);
+      table.node.open = open;
+    }
+    for (const functional of functionals) if (functional.node) functional.node.open = open;
+  }
+
   function repaint() {
     for (const functional of functionals) {
       if (functional.body && functional.body.classList.contains("drawn")) {
@@ -541,8 +549,18 @@
     if (next !== null) gridCell(at.functional, next).focus();
   }
 
+  /** The anchor and the bins that the address names. */
+  function address() {
+    try {
+      return decodeURIComponent(location.hash.slice(1)).split("@");
+    } catch (error) {
+      if (error instanceof URIError) return ["", ""];
+      throw error;
+    }
+  }
+
   function visitAddress() {
-    const [anchor, bins] = decodeURIComponent(location.hash.slice(1)).split("@");
+    const [anchor, bins] = address();
     const table = tables.find((item) => item.anchor === anchor);
     if (table) {
       table.node.open = true;
@@ -581,11 +599,8 @@
     byId("paint").addEventListener("change", repaint);
     byId("next").addEventListener("click", () => step(1));
     byId("previous").addEventListener("click", () => step(-1));
-    const all = (open) => () => {
-      for (const node of byId("tables").querySelectorAll("details.table, details.functional")) node.open = open;
-    };
-    byId("open").addEventListener("click", all(true));
-    byId("close").addEventListener("click", all(false));
+    byId("open").addEventListener("click", () => setAllOpen(true));
+    byId("close").addEventListener("click", () => setAllOpen(false));
 
     const maps = byId("tables");
     maps.addEventListener("keydown", onKey);

@@ -1,0 +1,63 @@
+"""The build folder: results by the key of what was compiled, images by the digest of their bytes.
+
+    results/<2 digits>/<key>.json       images/<2 digits>/<digest>
+
+Any number of databases and runs may share one. A file that is damaged or cut short counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from codegen.aot.result import OK, Result, result_from
+from txtdb.files import atomic_write
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFolder:
+    """Raises OSError where the folder cannot be read or written."""
+
+    path: Path
+
+    def result(self, key: str) -> Result | None:
+        """What is known of a spec; None where nothing is, or the image is no longer intact."""
+        try:
+            result = result_from(json.loads(self._result_path(key).read_bytes()))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+        return None if result.binary and self.image(result.binary.digest) is None else result
+
+    def image(self, digest: str) -> bytes | None:
+        """The bytes of an image; None where there is none that is intact."""
+        with suppress(FileNotFoundError):
+            data = self._image_path(digest).read_bytes()
+            return data if sha256(data).hexdigest() == digest else None
+        return None
+
+    def keep(self, key: str, result: Result, data: bytes) -> None:
+        """Keep a result and, where it is `ok`, the image."""
+        if result.status == OK:
+            assert result.binary and sha256(data).hexdigest() == result.binary.digest, "the worker measured these bytes"
+            if self.image(result.binary.digest) is None:
+                atomic_write(self._image_path(result.binary.digest), data)
+        text = json.dumps(result.json(), sort_keys=True) + "\n"
+        atomic_write(self._result_path(key), text.encode())
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for files on their way, on the same disk; gone afterwards."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=".new-") as name:
+            yield Path(name)
+
+    def _result_path(self, key: str) -> Path:
+        return self.path / "results" / key[:2] / f"{key}.json"
+
+    def _image_path(self, digest: str) -> Path:
+        return self.path / "images" / digest[:2] / digest

@@ -1,0 +1,247 @@
+"""The kernels' Python sources, read without importing them: arguments, and digests of what a functional compiles.
+
+A digest covers the kernel and every function, class and constant of the kernels package that it reaches, as syntax
+trees in which the known constants are folded (see `folding`). Comments, docstrings and layout play no part, nor do
+functions that are not reached, nor branches that the constants rule out. Which Python and which Triton are installed
+plays no part either.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from codegen.aot.folding import arguments, folded, local_names, spelled
+from txtdb.model.values import Value
+
+PACKAGE = "codegen.kernels"
+FOLDER = Path(__file__).parents[1] / "kernels"
+DIGEST_DIGITS = 16
+
+Known = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel's place and its arguments in order; `constants` are those that are fixed when it is compiled."""
+
+    module: str
+    name: str
+    arguments: tuple[str, ...]
+    constants: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """What a name means at the top of a module: nodes of a module of the package, or a name from elsewhere."""
+
+    module: str
+    name: str
+    nodes: tuple[ast.AST, ...] = ()
+
+    @property
+    def function(self) -> ast.FunctionDef | None:
+        node = self.nodes[0] if len(self.nodes) == 1 else None
+        return node if isinstance(node, ast.FunctionDef) else None
+
+
+@dataclass(frozen=True)
+class _Module:
+    definitions: dict[str, list[ast.AST]]
+    imports: dict[str, tuple[str, str]]
+
+
+@dataclass
+class Sources:
+    """The kernels of one folder. Raises OSError and SyntaxError for files that cannot be read."""
+
+    folder: Path = FOLDER
+    package: str = PACKAGE
+    _digests: dict[tuple[str, str, Known], str] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _modules(self) -> dict[str, _Module]:
+        paths = sorted(self.folder.rglob("*.py"))
+        return {self._module_name(path): _read(path, self._module_name(path)) for path in paths}
+
+    def _module_name(self, path: Path) -> str:
+        parts = path.relative_to(self.folder).with_suffix("").parts
+        return ".".join([self.package, *(part for part in parts if part != "__init__")])
+
+    @cached_property
+    def kernels(self) -> dict[str, Kernel]:
+        """Every function that is compiled by Triton, by name."""
+        found = {}
+        for module, content in self._modules.items():
+            for name, nodes in content.definitions.items():
+                for node in nodes:
+                    if isinstance(node, ast.FunctionDef) and any(map(_is_jit, node.decorator_list)):
+                        found[name] = _kernel(module, node)
+        return found
+
+    def digest(self, kernel: Kernel, given: Mapping[str, Value]) -> str:
+        """Hex digits for what a kernel compiles where constants have the given values; other names are ignored."""
+        known = {name: value for name, value in given.items() if name in kernel.constants}
+        return self._function_digest(self._lookup(kernel.module, kernel.name), known)
+
+    def _function_digest(self, definition: _Definition, known: Mapping[str, Value]) -> str:
+        place = definition.module, definition.name, tuple(sorted(known.items()))
+        if place not in self._digests:
+            self._digests[place] = f"recursion {definition.name}"
+            self._digests[place] = _digest(self._function_text(definition, known))
+        return self._digests[place]
+
+    def _function_text(self, definition: _Definition, known: Mapping[str, Value]) -> str:
+        function = definition.function
+        assert function is not None
+        scope = _Scope(self, definition.module, local_names(function))
+        left = [
+            f"{argument.arg}:{scope.text(argument.annotation)}"
+            for argument in arguments(function)
+            if argument.arg not in known
+        ]
+        defaults = [*function.args.defaults, *function.args.kw_defaults]
+        parts = [*left, scope.text(defaults), scope.text(function.decorator_list), scope.text(folded(function, known))]
+        return "\n".join(parts)
+
+    def _lookup(self, module: str, name: str) -> _Definition:
+        """What a name means in a module, followed through imports inside the package."""
+        content = self._modules.get(module)
+        if content is None:
+            return _Definition(module, name)
+        if name in content.definitions:
+            return _Definition(module, name, tuple(content.definitions[name]))
+        if name in content.imports:
+            origin, original = content.imports[name]
+            inside = f"{origin}.{original}" if f"{origin}.{original}" in self._modules else origin
+            return _Definition(inside, "") if inside != origin else self._lookup(origin, original)
+        return _Definition("", name)
+
+    def _meaning(self, module: str, node: ast.AST) -> _Definition | None:
+        """What a name, or a name of an imported module (`tiles.load_tile`), means in a module."""
+        if isinstance(node, ast.Name):
+            return self._lookup(module, node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = self._lookup(module, node.value.id)
+            if not owner.name and owner.module in self._modules:
+                return self._lookup(owner.module, node.attr)
+        return None
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Spells trees of one module; names that the package defines are replaced by what they mean."""
+
+    sources: Sources
+    module: str
+    hidden: frozenset[str] = frozenset()
+
+    def text(self, node: object) -> str:
+        return spelled(node, self._replacement)
+
+    def _replacement(self, node: ast.AST) -> str | None:
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        definition = self._definition(node)
+        if definition is None or not definition.nodes:
+            outside = definition is not None and definition.module
+            return f"(import {definition.module} {definition.name})" if outside and definition else None
+        if definition.function:
+            return f"(function {self.sources._function_digest(definition, {})})"
+        inner = _Scope(self.sources, definition.module, frozenset({definition.name}))
+        return "(defined " + " ".join(inner.text(item) for item in definition.nodes) + ")"
+
+    def _definition(self, node: ast.AST) -> _Definition | None:
+        root = node.value if isinstance(node, ast.Attribute) else node
+        if isinstance(root, ast.Name) and root.id in self.hidden:
+            return None
+        return self.sources._meaning(self.module, node)
+
+    def _call(self, node: ast.Call) -> str | None:
+        """A call of a function of the package: its digest with the constants that the call hands over."""
+        definition = self._definition(node.func)
+        function = definition.function if definition else None
+        bound = _bound(function, node) if function else None
+        if definition is None or function is None or bound is None:
+            return None
+        constant = {argument.arg for argument in arguments(function) if _is_constexpr(argument)}
+        known = {
+            name: value.value
+            for name, value in bound.items()
+            if name in constant and isinstance(value, ast.Constant) and isinstance(value.value, bool | int | str)
+        }
+        rest = " ".join(f"{name}={self.text(value)}" for name, value in bound.items() if name not in known)
+        return f"(call {self.sources._function_digest(definition, known)} {rest})"
+
+
+@cache
+def sources() -> Sources:
+    """The kernels of this package."""
+    return Sources()
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+
+def _read(path: Path, name: str) -> _Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"), path.name)
+    module = _Module({}, {})
+    _collect(module, tree.body, name if path.name == "__init__.py" else name.rpartition(".")[0])
+    return module
+
+
+def _collect(module: _Module, statements: Iterable[ast.stmt], package: str) -> None:
+    for node in statements:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            module.definitions.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name) and node.value is not None:
+                    module.definitions.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.ImportFrom):
+            origin = _origin(node, package)
+            module.imports.update({name.asname or name.name: (origin, name.name) for name in node.names})
+        elif isinstance(node, ast.Import):
+            own = ((name.asname or name.name, name.name.rpartition(".")) for name in node.names)
+            module.imports.update({name: (origin, last) for name, (origin, _, last) in own})
+        elif isinstance(node, ast.If | ast.Try):
+            _collect(module, [*node.body, *node.orelse], package)
+
+
+def _origin(node: ast.ImportFrom, package: str) -> str:
+    """The module that `from … import` names, with leading dots resolved."""
+    parts = package.split(".")
+    base = parts[: len(parts) - (node.level - 1)] if node.level else []
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def _kernel(module: str, node: ast.FunctionDef) -> Kernel:
+    given = arguments(node)
+    names = tuple(argument.arg for argument in given)
+    return Kernel(module, node.name, names, frozenset(argument.arg for argument in given if _is_constexpr(argument)))
+
+
+def _is_constexpr(argument: ast.arg) -> bool:
+    return argument.annotation is not None and ast.unparse(argument.annotation).endswith("constexpr")
+
+
+def _is_jit(decorator: ast.expr) -> bool:
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(target).rpartition(".")[2] == "jit"
+
+
+def _bound(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr] | None:
+    """Argument name → expression of a call, defaults included; None where the call does not show it."""
+    if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+        return None
+    positional = [*function.args.posonlyargs, *function.args.args]
+    names = [argument.arg for argument in positional]
+    defaults = dict(zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=True))
+    given = dict(zip(names, call.args, strict=False))
+    given.update({item.arg: item.value for item in call.keywords if item.arg})
+    return {**{name: value for name, value in defaults.items() if name not in given}, **given}

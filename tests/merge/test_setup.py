@@ -1,0 +1,200 @@
+"""`txtdb git install`, `uninstall` and `status`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.build import S0
+from tests.cli.run import run
+from tests.merge.repository import Repository, make_repository
+from txtdb.merge import attributes, git_setup
+
+LINES = "*.txtdb text eol=lf merge=txtdb diff=txtdb\n*.dbpatch text eol=lf merge=txtdb diff=txtdb\n"
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository without drivers, which is also the working directory."""
+    repository = make_repository(tmp_path / "a repository", S0, drivers=False)
+    monkeypatch.chdir(repository.path)
+    return repository
+
+
+def state(made: Repository) -> tuple[str, str | None]:
+    """All that install may touch."""
+    path = made.path / ".gitattributes"
+    return made.read(".git/config"), path.read_bytes().decode() if path.exists() else None
+
+
+def test_install_sets_the_drivers_and_names_their_files(made: Repository) -> None:
+    ran = run("git", "install")
+    assert ran.code == 0
+    config = made.git("config", "--local", "--list").out
+    assert "merge.txtdb.driver=" in config
+    assert config.count("git merge-driver %O %A %B %P") == 1
+    assert LINES in made.read(".gitattributes")
+    assert made.git("check-attr", "merge", "diff", "text", "eol", "--", "a/b.dbpatch").out.splitlines() == [
+        "a/b.dbpatch: merge: txtdb",
+        "a/b.dbpatch: diff: txtdb",
+        "a/b.dbpatch: text: set",
+        "a/b.dbpatch: eol: lf",
+    ]
+
+
+def test_a_second_install_changes_nothing(made: Repository) -> None:
+    run("git", "install")
+    before = state(made)
+    ran = run("git", "install")
+    assert (ran.code, ran.out) == (0, "nothing to do: the drivers are installed\n")
+    assert state(made) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "*.png binary\n", "*.png binary", "*.png binary\r\n", f"# mine\n{LINES}", "*.txtdb text eol=lf\n\n"],
+)
+def test_uninstall_removes_what_install_added(made: Repository, text: str | None) -> None:
+    if text is not None:
+        made.commit({".gitattributes": text} | ({"x": "x"} if not text else {}))
+    made.git("config", "--local", "diff.txtdb.cachetextconv", "false")
+    before = state(made)
+    assert run("git", "install").code == 0
+    assert (state(made)[1] or "").startswith(text or "")
+    assert run("git", "status").code == 0
+    assert run("git", "uninstall").code == 0
+    assert state(made) == before
+    assert run("git", "uninstall").out == "nothing to do: the drivers are not installed\n"
+
+
+def test_uninstall_after_the_attributes_were_committed(made: Repository) -> None:
+    run("git", "install")
+    made.commit({}, "attributes")
+    run("git", "uninstall")
+    assert not (made.path / ".gitattributes").exists()
+
+
+def test_lines_that_came_with_a_commit_of_somebody_else_stay(made: Repository, tmp_path: Path, monkeypatch) -> None:
+    run("git", "install")
+    made.commit({}, "attributes")
+    made.git("clone", "-q", ".", str(tmp_path / "clone"))
+    clone = Repository(tmp_path / "clone")
+    monkeypatch.chdir(clone.path)
+    before = state(clone)
+    assert run("git", "status").code == 1
+    assert "set .gitattributes" not in run("git", "install").out
+    assert run("git", "status").code == 0
+    run("git", "uninstall")
+    assert state(clone) == before
+
+
+def test_status_tells_what_is_missing(made: Repository) -> None:
+    ran = run("git", "status", "--format", "json")
+    assert ran.code == 1
+    assert {entry["state"] for entry in ran.json["settings"].values()} == {"missing"}
+    assert ran.json["installed"] is False
+    assert ran.json["files"] == {"gfxA/attn_fwd.txtdb": False, "gfxB/attn_fwd.txtdb": False}
+    run("git", "install")
+    ran = run("git", "status", "--format", "json")
+    assert ran.code == 0
+    assert {entry["state"] for entry in ran.json["settings"].values()} == {"set"}
+    assert ran.json["installed"] is True
+
+
+def test_status_names_files_whose_attributes_are_others(made: Repository) -> None:
+    run("git", "install")
+    made.write({"gfxA/.gitattributes": "*.txtdb merge=union\n"})
+    ran = run("git", "status")
+    assert ran.code == 1
+    assert "unused   gfxA/attn_fwd.txtdb" in ran.out
+    assert "1 of 2 files" in ran.out
+
+
+def test_status_tells_of_a_program_that_is_gone(made: Repository) -> None:
+    run("git", "install")
+    made.git("config", "--local", "diff.txtdb.textconv", "/nowhere/bin/txtdb git textconv")
+    ran = run("git", "status")
+    assert ran.code == 1
+    assert "broken   diff.txtdb.textconv = /nowhere/bin/txtdb git textconv" in ran.out
+    run("git", "install")
+    assert run("git", "status").code == 0
+
+
+def test_a_driver_of_another_program_is_left_alone(made: Repository) -> None:
+    made.git("config", "--local", "merge.txtdb.driver", "my-merge %A")
+    before = state(made)
+    ran = run("git", "install")
+    assert ran.code == 2
+    assert "merge.txtdb.driver" in ran.err
+    assert state(made) == before
+    run("git", "uninstall")
+    assert state(made) == before
+    assert "foreign  merge.txtdb.driver = my-merge %A" in run("git", "status").out
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall", "status"])
+def test_outside_a_repository(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    ran = run("git", command)
+    assert ran.code == 2
+    assert "not a git repository" in ran.err
+
+
+def test_from_a_folder_below_the_top(made: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made.path / "gfxB")
+    run("git", "install")
+    assert (made.path / ".gitattributes").exists()
+    assert not Path(".gitattributes").exists()
+    assert run("git", "status").code == 0
+
+
+def test_a_worktree_has_lines_of_its_own(made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("git", "install")
+    made.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "other tree"))
+    monkeypatch.chdir(tmp_path / "other tree")
+    assert run("git", "install").out == "set .gitattributes\n"
+    assert run("git", "status").code == 0
+    run("git", "uninstall")
+    assert not Path(".gitattributes").exists()
+    monkeypatch.chdir(made.path)
+    run("git", "uninstall")
+    assert not Path(".gitattributes").exists()
+
+
+def test_the_program_is_named_for_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scripts = tmp_path / "100% of a 'path'"
+    scripts.mkdir()
+    script = scripts / ("txtdb.exe" if os.name == "nt" else "txtdb")
+    script.write_text("")
+    monkeypatch.setattr(git_setup.sysconfig, "get_path", lambda name: str(scripts))
+    quoted = str(script).replace("'", "'\"'\"'")
+    assert git_setup._command("diff.txtdb.textconv") == f"'{quoted}' git textconv"
+    doubled = quoted.replace("%", "%%")
+    assert git_setup._command("merge.txtdb.driver") == f"'{doubled}' git merge-driver %O %A %B %P"
+
+
+def test_without_a_script_the_interpreter_runs_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(git_setup.sysconfig, "get_path", lambda name: str(tmp_path / "none"))
+    made = make_repository(tmp_path / "repository", S0)
+    assert " -P -c " in made.git("config", "merge.txtdb.driver").out
+    text = S0["gfxB/attn_fwd.txtdb"]
+    made.write({"txtdb/__init__.py": "raise RuntimeError"})
+    made.branch("theirs", {"gfxB/attn_fwd.txtdb": text.replace("64 a*3", "64 a*2 c")})
+    made.commit({"gfxB/attn_fwd.txtdb": text.replace("64 a*3", "64 b a*2")})
+    made.git("merge", "-q", "theirs")
+    assert made.read("gfxB/attn_fwd.txtdb") == text.replace("64 a*3", "64 b a c")
+
+
+def test_attributes_with_windows_line_ends() -> None:
+    text = attributes.with_lines(b"*.png binary\n").replace(b"\n", b"\r\n")
+    assert attributes.with_lines(text) == text
+    assert attributes.without_lines(text) == b"*.png binary\r\n"
+
+
+def test_lines_below_the_block_stay() -> None:
+    text = attributes.with_lines(b"a\n") + b"b\n"
+    assert attributes.without_lines(text) == b"a\nb\n"
+    assert attributes.without_lines(b"a\n") == b"a\n"

@@ -1,0 +1,90 @@
+"""Reviews of small changes. Both sides are S0 of tests/build.py, each with changes of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+
+from tests.build import F1, PALETTE, SCHEMA, make_db, patch, table
+from txtdb.diff.sides import open_side
+from txtdb.review.build import build_review
+from txtdb.review.records import Review, ReviewedCell
+
+TODAY = date(2026, 1, 1)
+TABLE_B = "gfxB/attn_fwd.txtdb"
+TABLE_A = "gfxA/attn_fwd.txtdb"
+PATCH_B = "gfxB/attn_fwd.0010-x.dbpatch"
+BLOCKS_B = ("64 a*3", "128 a b*2", "256 b c d")
+MORE = {**PALETTE, "e": "64 false 4 3", "x": "100 true 4 1"}
+
+Files = Mapping[str, str | None]
+
+
+def make_review(folder: Path, old: Files, new: Files) -> Review:
+    """The review of S0 with `old` to S0 with `new`."""
+    roots = make_db(folder, old, "old"), make_db(folder, new, "new")
+    with open_side(str(roots[0]), Path()) as before, open_side(str(roots[1]), Path()) as after:
+        return build_review(before, after, "db", TODAY)
+
+
+def rows_b(*rows: str, **options: object) -> Files:
+    """gfxB's table with other rows."""
+    return {TABLE_B: table("gfxB", {F1: rows}, palette=MORE, **options)}  # type: ignore[arg-type]
+
+
+def patch_b(*rows: str, **options: object) -> Files:
+    """A patch of gfxB."""
+    return {PATCH_B: patch("gfxB", {F1: rows}, palette=MORE, **options)}
+
+
+def cell(review: Review, *at: int, arch: str = "gfxB") -> ReviewedCell:
+    """The changed cell of an arch at some bins."""
+    (found,) = (item for item in review.cells if item.edit.arch == arch and item.edit.bins == at)
+    return found
+
+
+def measured(cells: list[dict[str, object]], rows: tuple[str, ...], name: str = "run.json") -> Files:
+    """A patch of gfxB with an evidence file."""
+    text = json.dumps({"cells": cells})
+    digest = sha256(text.encode()).hexdigest()
+    directives = ("origin measured test", "why a test", f"evidence {name} sha256:{digest}")
+    return {**patch_b(*rows, directives=directives), f"gfxB/evidence/{name}": text}
+
+
+def gain(at: tuple[int, int], gain_pct: object, noise_pct: object) -> dict[str, object]:
+    """One cell of an evidence file, of functional F1."""
+    functional = {"dtype": "fp16", "causal": 0, "head_dim": 64}
+    return {"functional": functional, "at": list(at), "gain_pct": gain_pct, "noise_pct": noise_pct}
+
+
+def _other_axes(iface: str, *axes: tuple[str, str]) -> str:
+    """The schema of S0 for gfxB alone, with other axes."""
+    head, rest = SCHEMA.split('[[axis]]\nname = "seqlen_q"')
+    fields = rest[rest.index("[[config]]") :].replace('[arch.gfxA]\ndomain.dtype = ["fp16"]\ndomain.causal = [0]\n', "")
+    declared = "".join(f'[[axis]]\nname = "{name}"\nbins = [{bins.replace(" ", ", ")}]\n' for name, bins in axes)
+    return head.replace('iface = "attn_fwd"', f'iface = "{iface}"') + declared + fields
+
+
+FLAT_AXES = (("seqlen_k", "64 128 256"),)
+DEEP_AXES = (("batch", "1 8"), ("heads", "2 4"), ("seqlen_q", "64 128"), ("seqlen_k", "64 128 256"))
+
+
+def flat(row: str) -> Files:
+    """A table of gfxB with one axis."""
+    return {
+        "schema/flat.toml": _other_axes("flat", *FLAT_AXES),
+        "gfxB/flat.txtdb": table("gfxB", {F1: [row]}, iface="flat", axes=dict(FLAT_AXES)),
+    }
+
+
+def deep(last: str) -> Files:
+    """A table of gfxB with four axes; `last` is the row of its last 128 queries."""
+    rows = [f"{batch},{heads},{q} a*3" for batch in (1, 8) for heads in (2, 4) for q in (64, 128)]
+    rows[-1] = f"8,4,128 {last}"
+    return {
+        "schema/deep.toml": _other_axes("deep", *DEEP_AXES),
+        "gfxB/deep.txtdb": table("gfxB", {F1: rows}, iface="deep", axes=dict(DEEP_AXES)),
+    }

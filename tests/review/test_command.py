@@ -1,0 +1,155 @@
+"""`txtdb review` on git repositories."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.build import S0
+from tests.cli.run import run
+from tests.merge.repository import Repository, make_repository
+from tests.review.cases import PATCH_B, TABLE_B, patch_b
+
+
+def below(files):
+    return {f"amd/{name}": text for name, text in files.items()}
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> Repository:
+    """S0 in amd/ on main; on branch feature a patch of one cell."""
+    made = make_repository(tmp_path / "a repository", below(S0), drivers=False)
+    made.branch("feature", below(patch_b("64 b . .")))
+    monkeypatch.chdir(made.path)
+    return made
+
+
+def test_two_revisions(repository):
+    done = run("review", "main..feature", "--root", "amd", "--format", "json")
+    assert done.code == 0
+    (table,) = done.json["tables"]
+    (found,) = table["cells"]
+    assert (table["arch"], table["iface"], found["at"], found["heirs"]) == ("gfxB", "attn_fwd", [64, 64], ["gfxA"])
+    assert found["new_span"] == {"file": f"feature:amd/{PATCH_B}", "line": 14, "column": 4, "last_column": 4}
+    assert done.json["old"].startswith("main (")
+
+
+def test_without_head_the_work_tree(repository):
+    repository.write(below(patch_b("64 b b .")))
+    done = run("review", "main..", "--root", "amd", "--format", "json")
+    assert [cell["at"] for cell in done.json["tables"][0]["cells"]] == [[64, 64], [64, 128]]
+    assert done.json["new"] == "work tree"
+    assert done.json["tables"][0]["cells"][0]["new_span"]["file"] == f"amd/{PATCH_B}"
+
+
+def test_three_dots_start_where_the_branches_parted(repository):
+    repository.commit(below({TABLE_B: S0[TABLE_B].replace("256 b c d", "256 b c c")}))
+    assert len(run("review", "main..feature", "--root", "amd", "--format", "json").json["tables"][0]["cells"]) == 2
+    assert len(run("review", "main...feature", "--root", "amd", "--format", "json").json["tables"][0]["cells"]) == 1
+
+
+@pytest.mark.parametrize("place", ["amd", "..", "absolute", "not there"])
+def test_the_root_from_anywhere(repository, monkeypatch, place):
+    root = {"amd": ".", "..": "..", "absolute": str(repository.path / "amd"), "not there": "amd"}[place]
+    if place == "not there":
+        repository.git("checkout", "-q", "--orphan", "empty")
+        repository.git("rm", "-rqf", ".")
+    else:
+        monkeypatch.chdir(repository.path / {"amd": "amd", "..": "amd/gfxA", "absolute": ".."}[place])
+    done = run("review", "main..feature", "--root", root)
+    assert done.code == 0
+    assert "## Review of `amd`: " in done.out
+
+
+def test_a_database_at_the_top_of_its_repository(tmp_path, monkeypatch):
+    made = make_repository(tmp_path / "top", S0, drivers=False)
+    made.branch("feature", patch_b("64 b . ."))
+    monkeypatch.chdir(made.path)
+    assert "1 cell: 1 changed" in run("review", "main..feature", "--root", ".").out
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("r.html", "<!DOCTYPE"), ("r.md", "## Review"), ("r.json", "{"), ("r", "## Review")]
+)
+def test_the_form_follows_the_name_of_the_file(repository, name, begins):
+    done = run("review", "main..feature", "--root", "amd", "--out", f"out/{name}")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith(f"out/{name}: 1 cell: 1 changed")
+    text = (repository.path / "out" / name).read_text(encoding="utf-8")
+    assert text.startswith(begins)
+    assert text.endswith("\n")
+
+
+def test_a_named_form_counts_more_than_the_file(repository):
+    assert run("review", "main..feature", "--root", "amd", "--out", "r.html", "--format", "md").code == 0
+    assert (repository.path / "r.html").read_text(encoding="utf-8").startswith("## Review")
+
+
+def test_a_change_that_brings_errors_ends_with_1(repository):
+    repository.write(below(patch_b("64 x . .")))
+    done = run("review", "main..", "--root", "amd")
+    assert done.code == 1
+    assert "`illegal` 1" in done.out
+
+
+def test_errors_that_were_there_do_not_fail_the_next_change(repository):
+    repository.commit(below(patch_b("64 x . .")))
+    repository.write(below({"gfxB/attn_fwd.0020-y.dbpatch": patch_b("64 . b .")[PATCH_B]}))
+    assert run("review", "HEAD..", "--root", "amd").code == 0
+
+
+def test_row_037_a_broken_row_ends_with_1_and_is_shown(repository):
+    repository.write(below({TABLE_B: S0[TABLE_B].replace("128 a b*2", "128 a b*3")}))
+    done = run("review", "main..", "--root", "amd")
+    assert done.code == 1
+    assert "(row-too-long)" in done.out
+
+
+@pytest.mark.parametrize("text", ["main", "..feature", "", "..", "main..-x"])
+def test_what_is_no_range_is_a_usage_error(repository, text):
+    done = run("review", text, "--root", "amd")
+    assert done.code == 2
+    assert "BASE..HEAD" in done.err
+
+
+@pytest.mark.parametrize(
+    ("revisions", "root"), [("main..nowhere", "amd"), ("nowhere...main", "amd"), ("main..", "nvidia")]
+)
+def test_a_side_that_is_not_there_ends_with_2(repository, revisions, root):
+    done = run("review", revisions, "--root", root)
+    assert done.code == 2
+    assert done.err
+
+
+def test_a_schema_that_cannot_be_read_ends_with_2(repository):
+    repository.write(below({"schema/attn_fwd.toml": "iface ="}))
+    done = run("review", "main..", "--root", "amd", "--out", "r.html")
+    assert done.code == 2
+    assert not (repository.path / "r.html").exists()
+
+
+def test_a_read_only_tree_is_reviewed_and_left_alone(repository):
+    before = sorted(path.stat().st_mtime_ns for path in repository.path.rglob("*") if ".git" not in path.parts)
+    assert run("review", "main..feature", "--root", "amd").code == 0
+    after = sorted(path.stat().st_mtime_ns for path in repository.path.rglob("*") if ".git" not in path.parts)
+    assert after == before
+
+
+def test_json_is_whole(repository):
+    repository.write(below({**patch_b("64 x - ."), "gfxB/stray.txt": ""}))
+    data = json.loads(run("review", "main..", "--root", "amd", "--format", "json").out)
+    assert sorted(data) == ["facts", "faults", "findings", "images", "new", "old", "root", "tables"]
+    assert data["findings"]["kept"] == 0
+    assert {finding["rule"] for finding in data["findings"]["new"]} == {"illegal-config", "hole", "unused-file"}
+    cells = data["tables"][0]["cells"]
+    assert [cell["new"] == "masked" for cell in cells] == [False, True]
+    assert cells[0]["flags"] == ["illegal", "no-evidence", "used-once", "inherited"]
+    assert cells[0]["findings"] == ["illegal-config"]
+
+
+def test_diff_gives_the_same_page(repository):
+    done = run("diff", "main:amd", "feature:amd", "--format", "html")
+    assert done.code == 1
+    assert done.out.startswith("<!DOCTYPE html>")
+    assert "<title>Review of amd: main:amd → feature:amd</title>" in done.out
