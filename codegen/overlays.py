@@ -37,6 +37,7 @@ def _overlay_faults(database: Database, listing: Listing) -> Iterator[Fault]:
     files = list(listing.layer_files())
     if not files and not listing.pins:
         yield Fault(RULE, Span(listing.label), "the overlay holds no tables, patches or pins", "name its folder")
+    yield from _unread_faults(database, listing)
     for path in listing.strays:
         yield Fault(RULE, Span(listing.shown(path)), "no layer uses this file", "remove it, or correct its name")
     for file in files:
@@ -46,6 +47,17 @@ def _overlay_faults(database: Database, listing: Listing) -> Iterator[Fault]:
     for arch, path in listing.pins.items():
         if arch not in database.archs:
             yield Fault(RULE, Span(listing.shown(path)), f"there is no arch {arch}", "correct the name of the folder")
+
+
+def _unread_faults(database: Database, listing: Listing) -> Iterator[Fault]:
+    """Arch facts and schemas of an overlay are not read: they must say what those of the database say."""
+    own = database.listings[0]
+    pairs = [(path, own.schemas.get(iface)) for iface, path in listing.schemas.items()]
+    pairs += [(listing.archs_file, own.archs_file)] if listing.archs_file else []
+    for path, model in pairs:
+        if model is None or path.read_bytes() != model.read_bytes():
+            message = "not read: schemas and arch facts are those of the database, and this file differs"
+            yield Fault(RULE, Span(listing.shown(path)), message, "change the file of the database, or remove this one")
 
 
 def _is_used(database: Database, file: LayerFile) -> bool:

@@ -12,6 +12,7 @@ from txtdb.model.archs import Arch
 from txtdb.model.schema import Schema
 from txtdb.model.values import Value, ValueType
 
+_IMAGE_IMPORTS = "from .. import image_piece as _piece\nfrom .. import image_text as _image_text\n"
 _TYPE_NAMES = {ValueType.BOOL: "bool", ValueType.INT: "int", ValueType.ENUM: "str"}
 
 
@@ -35,6 +36,8 @@ def iface_module(schema: Schema, archs: Sequence[str]) -> str:
         iface=schema.iface,
         exports=lines((f'"{name}",' for name in _exports(schema)), "    "),
         archs=lines((f'"{arch}",' for arch in archs), "    "),
+        bisect_import="from bisect import bisect_left as _bisect\n" if axes else "",
+        image_imports=_IMAGE_IMPORTS if schema.kind != "operator" else "",
         fields=lines((f"{item.name}: {_TYPE_NAMES[item.type]}" for item in schema.config), "    "),
         derived_class=_derived_class(schema),
         arguments_types=lines((f'"{name}": {_TYPE_NAMES[kind]},' for name, kind in arguments), "    "),
@@ -186,7 +189,7 @@ def _derived_function(schema: Schema) -> str:
     return (
         f"def derived(\n    *,\n    {_key_parameters(schema)}\n) -> Derived | None:\n"
         '    """The derived fields; None where a key has a value outside its domain."""\n'
-        f"    _values = (\n        {values}\n    )\n"
+        f"    _values: tuple[_Any, ...] = (\n        {values}\n    )\n"
         "    return None if None in _values else Derived(*_values)\n\n\n"
     )
 

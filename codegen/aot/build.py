@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,19 @@ from txtdb.model.archs import Arch
 Progress = Callable[[int, int], None]
 
 DEFAULT_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Where and how images are compiled: `jobs` processes, at most `limit_s` seconds an image.
+
+    `progress` is called with the numbers of images done and in all.
+    """
+
+    folder: BuildFolder
+    jobs: int
+    limit_s: float = DEFAULT_LIMIT_S
+    progress: Progress = lambda done, total: None
 
 
 @dataclass(frozen=True)
@@ -59,34 +72,27 @@ class Build:
         return {status: counts[status] for status in STATUSES}
 
 
-def compile_specs(
-    specs: Iterable[Spec],
-    folder: BuildFolder,
-    jobs: int,
-    limit_s: float = DEFAULT_LIMIT_S,
-    progress: Progress = lambda done, total: None,
-) -> Compilation:
+def compile_specs(specs: Iterable[Spec], shop: Workshop) -> Compilation:
     """Compile specs, each once. Results of an earlier run are taken over, but for timeouts and crashes.
 
-    `progress` is called with the numbers of images done and in all. Raises CompilerMissing and OSError; what was
-    compiled until then is kept.
+    Raises CompilerMissing and OSError; what was compiled until then is kept.
     """
     unique = list(dict.fromkeys(specs))
     names = compiler_ids(dict.fromkeys(spec.target for spec in unique))
     compilers = {spec: names[spec.target] for spec in unique}
     keys = {spec: spec.key(compilers[spec]) for spec in unique}
-    known = {spec: folder.result(key) for spec, key in keys.items()}
+    known = {spec: shop.folder.result(key) for spec, key in keys.items()}
     results = {spec: result for spec, result in known.items() if result and result.status not in REPEATED}
     waiting = [spec for spec in unique if spec not in results]
     seconds = 0.0
-    progress(len(results), len(unique))
-    with folder.scratch() as scratch:
+    shop.progress(len(results), len(unique))
+    with shop.folder.scratch() as scratch:
         work = [Job(number, spec, scratch / str(number)) for number, spec in enumerate(waiting)]
-        for job, result in compile_all(work, max(1, jobs), limit_s):
-            folder.keep(keys[job.spec], result, _taken(job.file))
+        for job, result in compile_all(work, shop.jobs, shop.limit_s):
+            shop.folder.keep(keys[job.spec], result, _taken(job.file))
             results[job.spec] = result
             seconds += result.seconds
-            progress(len(results), len(unique))
+            shop.progress(len(results), len(unique))
     return Compilation(results, compilers, len(waiting), seconds)
 
 
@@ -100,21 +106,13 @@ def _taken(file: Path) -> bytes:
     return data
 
 
-def build(
-    plans: Sequence[TablePlan],
-    archs: dict[str, Arch],
-    sources: Sources,
-    folder: BuildFolder,
-    jobs: int,
-    limit_s: float = DEFAULT_LIMIT_S,
-    progress: Progress = lambda done, total: None,
-) -> Build:
+def build(plans: Sequence[TablePlan], archs: Mapping[str, Arch], sources: Sources, shop: Workshop) -> Build:
     """Compile everything that the plans want. Raises as `compile_specs` does."""
     specs, faults = _specs(plans, sources)
     if faults:
         return Build((), Compilation({}, {}, 0, 0.0), tuple(faults))
     every = (spec for own in specs for spec in own.values())
-    compilation = compile_specs(every, folder, jobs, limit_s, progress)
+    compilation = compile_specs(every, shop)
     tables = []
     for plan, own in zip(plans, specs, strict=True):
         limit = archs[plan.arch].lds_bytes

@@ -71,8 +71,43 @@ def result_from(data: Mapping[str, Any]) -> Result:
     given = data["binary"]
     if (data["status"] == OK) is (given is None) or data["status"] not in STATUSES:
         raise ValueError("a result is ok and has a binary, or neither")
-    binary = Binary(**{**given, "resources": Resources(**given["resources"])}) if given else None
+    binary = binary_from(given) if given else None
     return Result(data["status"], str(data["detail"]), float(data["seconds"]), binary)
+
+
+def binary_from(data: Mapping[str, Any]) -> Binary:
+    """The binary out of plain data. Raises as `result_from` does."""
+    return Binary(
+        digest=str(data["digest"]),
+        size=_number(data["size"]),
+        symbol=str(data["symbol"]),
+        warps=_number(data["warps"]),
+        wave=_number(data["wave"]),
+        scratch=_number(data["scratch"]),
+        resources=resources_from(data["resources"]),
+    )
+
+
+def resources_from(data: Mapping[str, Any]) -> Resources:
+    """The resources out of plain data. Raises as `result_from` does."""
+    return Resources(
+        registers=_number(data["registers"]),
+        sgprs=_optional(data["sgprs"]),
+        spills=_number(data["spills"]),
+        sgpr_spills=_optional(data["sgpr_spills"]),
+        shared=_number(data["shared"]),
+        occupancy=_number(data["occupancy"]),
+    )
+
+
+def _optional(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no number")
+    return value
 
 
 def judged(result: Result, lds_bytes: int | None) -> Result:

@@ -98,9 +98,21 @@ OVERRIDES = {
     "an unknown interface": ({"gfxB/attn_bwd.0001-x.dbpatch": patch("gfxB", {F1: ["64 a . ."]})}, NO_EFFECT),
     "an unknown arch": ({"gfxC/attn_fwd.0001-x.dbpatch": patch("gfxC", {F1: ["64 a . ."]})}, NO_EFFECT),
     "pins of an unknown arch": ({"gfxC/pins.toml": "# none\n"}, NO_EFFECT),
+    "another schema": (
+        {"schema/attn_fwd.toml": "# other", "gfxB/attn_fwd.0001-x.dbpatch": patch("gfxB", {F1: ["64 d . ."]})},
+        NO_EFFECT,
+    ),
     "a misspelt file": ({"gfxB/attn_fwd.1-x.dbpatch.txt": ""}, NO_EFFECT),
     "nothing": ({}, NO_EFFECT),
 }
+
+
+def test_row_103_an_overlay_may_repeat_the_schema(tmp_path):
+    patches = {"gfxB/attn_fwd.0001-x.dbpatch": patch("gfxB", {F1: ["64 d . ."]})}
+    over = write_files(
+        tmp_path / "over", {**patches, **{name: S0[name] for name in ("archs.toml", "schema/attn_fwd.toml")}}
+    )
+    assert grid(make_db(tmp_path), tmp_path / "out", "gfxB", over)[0].BLOCK_M == 128
 
 
 @pytest.mark.parametrize("name", OVERRIDES)

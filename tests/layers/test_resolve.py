@@ -23,6 +23,7 @@ from tests.layers import brute
 from tests.strategies import (
     SLOW_LAW,
     ConfigValues,
+    Functional,
     LayerSpec,
     SchemaSpec,
     layer_specs,
@@ -31,6 +32,7 @@ from tests.strategies import (
     schema_specs,
     seeds,
 )
+from txtdb.layers.database import Resolution
 from txtdb.layers.resolve import bin_index, ground_digest
 from txtdb.layers.resolved import ResolvedTable
 
@@ -136,7 +138,7 @@ def compare(
     schema: SchemaSpec,
     resolved: ResolvedTable,
     layers: list[LayerSpec],
-    functional: tuple[txtdb.layers.resolve.Value, ...],  # type: ignore[name-defined]
+    functional: Functional,
     point: tuple[int, ...],
     folder: Path,
 ) -> None:
@@ -186,11 +188,11 @@ def test_the_order_of_questions_plays_no_part(stack: Stack) -> None:
         for order in (ARCHS, ARCHS[::-1], ("gB", "gA", "gC")):
             database = txtdb.load(root, overlays)
             found = {arch: database.resolve(arch, "f") for arch in order}
-            results.append({arch: _contents(found[arch], database.pool("f")) for arch in ARCHS})
+            results.append({arch: _contents(found[arch]) for arch in ARCHS})
         assert results[0] == results[1] == results[2]
 
 
-def _contents(resolution: txtdb.layers.database.Resolution, pool: object) -> object:  # type: ignore[name-defined]
+def _contents(resolution: Resolution) -> object:
     table = resolution.table
     if table is None:
         return resolution.faults

@@ -41,7 +41,7 @@ def test_a_conflict_shows_base_ours_and_theirs(merge) -> None:
     assert ran.code == 1
     assert "<<<<<<< ours" in text
     lines = ran.out.splitlines()
-    assert lines[0].endswith("in conflict: 1 cells")
+    assert lines[0].endswith("in conflict: 1 cell")
     assert lines[1] == "conflict: dtype=fp16 causal=0 head_dim=64 seqlen_q=64 seqlen_k=64"
     assert [line.split()[:2] for line in lines[2:]] == [
         ["base", "BLOCK_M=32"],

@@ -90,11 +90,12 @@ def databases(draw: st.DrawFn, schema: SchemaSpec, most_patches: int = 2, pins: 
         layers = []
         if arch == "gA" or draw(st.booleans()):
             base = BASES[arch] if draw(st.booleans()) else None
-            has_base = base is not None and bool(archs[base])
-            least = 0 if has_base and arch != "gA" else 1
+            has_base = base is not None and any(layer.functionals for layer in Drawn(schema, archs).layers(base))
+            least = 0 if has_base else 1
             layers.append(draw(layer_specs(schema, f"{arch}/f.txtdb", base if has_base else None, least=least)))
         for number in (2, 10, 11)[: draw(st.integers(0, most_patches))]:
-            layers.append(draw(layer_specs(schema, f"{arch}/f.{number:04d}-x{number}.dbpatch")))
+            least = 0 if any(layer.functionals or layer.base for layer in layers) else 1
+            layers.append(draw(layer_specs(schema, f"{arch}/f.{number:04d}-x{number}.dbpatch", least=least)))
         if pins and draw(st.integers(0, 3)) == 0:
             layers += without_gaps(draw(layer_specs(schema, f"{arch}/pins.toml", pins=True)))
         archs[arch] = tuple(layers)

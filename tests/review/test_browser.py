@@ -379,8 +379,10 @@ def write_page(folder, old, new):
 def assert_small_and_quick(browser, path, cells):
     assert path.stat().st_size <= MAX_BYTES
     browser.open(path)
-    browser.find("#next").click()
-    ready, now = browser.script("return [performance.getEntriesByName('ready')[0].startTime, performance.now()]")
+    ready, now = browser.script(
+        "document.getElementById('next').click();"
+        "return [performance.getEntriesByName('ready')[0].startTime, performance.now()]"
+    )
     assert ready <= now <= MAX_MS
     assert browser.find("#status").text == f"change 1 of {cells:,}"
     assert "changed" in browser.panel

@@ -82,10 +82,11 @@ def _places(own: tuple[object, ...], theirs: tuple[object, ...]) -> list[int]:
 
 @dataclass
 class Context:
-    """One run of the checks."""
+    """One run of the checks. `compiler` is what kernel images should be made by, for the rules that look at these."""
 
     database: Database
     today: date
+    compiler: str | None = None
     _views: dict[Place, DeclaredView | None] = field(default_factory=dict)
 
     @cached_property

@@ -49,9 +49,9 @@ class Report:
     counts: Counts
 
 
-def run_checks(database: Database, today: date) -> Report:
+def run_checks(database: Database, today: date, compiler: str | None = None) -> Report:
     """Check everything: every root, arch and layer that is present, whatever machine this is."""
-    context = Context(database, today)
+    context = Context(database, today, compiler)
     findings = [*_reading_findings(context), *_no_files(context)]
     for rule in all_rules():
         findings.extend(rule.check(context))

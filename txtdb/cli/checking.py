@@ -32,6 +32,7 @@ _NO_DATABASE = ("no-root", "no-archs")
 @click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings that do not fail.")
 @click.option("--write-baseline", is_flag=True, help="Write all present findings to the --baseline file.")
 @click.option("--with", "changes", multiple=True, metavar="BRANCH|PATCH", help="An open change; see below.")
+@click.option("--compiler", help="What kernel images should be made by, like 3.9: what is not is found.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The day for end dates of pins.  [default: today]")
 def check(
     root: Path,
@@ -41,6 +42,7 @@ def check(
     baseline: Path | None,
     write_baseline: bool,
     changes: tuple[str, ...],
+    compiler: str | None,
     today: datetime | None,
 ) -> None:
     """Check the whole database ROOT: every arch and every layer that is there.
@@ -54,13 +56,15 @@ def check(
         raise click.UsageError("--write-baseline needs --baseline FILE")
     if changes and baseline:
         raise click.UsageError("--baseline has no effect with --with, which tells new findings alone")
+    if changes and compiler:
+        raise click.UsageError("--compiler has no effect with --with, which tells new findings alone")
     day = today.date() if today else date.today()
     if changes:
         _check_queue(root, overlays, changes, day, strict, style)
     database = open_database(root, overlays)
     if any(fault.rule in _NO_DATABASE for fault in errors(database.faults)):
         fail(database.faults, EXIT_USAGE)
-    report = run_checks(database, day)
+    report = run_checks(database, day, compiler)
     if baseline and write_baseline:
         atomic_write(baseline, baseline_text(report.findings, root).encode())
         click.echo(f"{len(report.findings)} findings written to {baseline}", err=True)

@@ -93,8 +93,9 @@ def report_lines(merged: Merged, file: str) -> Iterator[str]:
 def _conflicts(merged: Merged) -> str:
     if not merged.has_conflict:
         return "no conflict"
-    parts = [(len(merged.cells), "cells"), (len(merged.directives), "directives")]
-    return f"in conflict: {', '.join(f'{number} {what}' for number, what in parts if number)}"
+    parts = [(len(merged.cells), "cell"), (len(merged.directives), "directive")]
+    words = (f"{number} {what}{'' if number == 1 else 's'}" for number, what in parts if number)
+    return f"in conflict: {', '.join(words)}"
 
 
 def _cell_lines(cell: CellConflict, origins: Three[str]) -> Iterator[str]:

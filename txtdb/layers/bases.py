@@ -44,14 +44,18 @@ def base_order(arch: str, links: Links) -> list[str]:
 
 def circle(link: BaseLink, links: Links) -> list[BaseLink]:
     """The shortest circle that a link lies on, from its first arch by name on; empty where it lies on none."""
-    reached: dict[str, list[BaseLink]] = {link.base: [link]}
+    reached = {link.base: link}
     waiting = deque([link.base])
     while waiting and link.arch not in reached:
-        arch = waiting.popleft()
-        for further in links(arch):
+        for further in links(waiting.popleft()):
             if further.base not in reached:
-                reached[further.base] = [*reached[arch], further]
+                reached[further.base] = further
                 waiting.append(further.base)
-    ring = reached.get(link.arch, [])
-    first = min(range(len(ring)), key=lambda number: ring[number].arch, default=0)
+    if link.arch not in reached:
+        return []
+    ring = [reached[link.arch]]
+    while ring[-1] != link:
+        ring.append(reached[ring[-1].arch])
+    ring.reverse()
+    first = min(range(len(ring)), key=lambda number: ring[number].arch)
     return ring[first:] + ring[:first]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 
@@ -55,6 +56,7 @@ class Database:
     _files: dict[Path, LoadedFile] = field(default_factory=dict, repr=False)
     _pins: dict[Path, tuple[tuple[Pin, ...], tuple[Fault, ...]]] = field(default_factory=dict, repr=False)
     _resolutions: dict[tuple[str, str], Resolution] = field(default_factory=dict, repr=False)
+    _base_links: dict[str, Links] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, arch: str) -> ArchTables:
         """The tables of one arch, by name or alias. Raises FaultError when it is unknown."""
@@ -133,14 +135,15 @@ class Database:
         return LoadedFile(layer_file, source, table, tuple(sorted((*faults, *more), key=lambda fault: fault.span)))
 
     def _links(self, iface: str) -> Links:
-        """Where the tables of one interface name their bases."""
+        """Where the tables of one interface name their bases, each read once."""
+        if iface not in self._base_links:
+            self._base_links[iface] = cache(partial(self._links_of, iface))
+        return self._base_links[iface]
 
-        def links(arch: str) -> list[BaseLink]:
-            tables = (listing.tables.get((arch, iface)) for listing in self.listings)
-            named = (self.base_of(table) for table in tables if table)
-            return [BaseLink(arch, *found) for found in named if found]
-
-        return links
+    def _links_of(self, iface: str, arch: str) -> list[BaseLink]:
+        tables = (listing.tables.get((arch, iface)) for listing in self.listings)
+        named = (self.base_of(table) for table in tables if table)
+        return [BaseLink(arch, *found) for found in named if found]
 
     def _resolve(self, arch: str, iface: str) -> Resolution:
         schema = self.schemas.get(iface)

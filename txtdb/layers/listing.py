@@ -13,6 +13,8 @@ ARCHS_FILE = "archs.toml"
 PINS_FILE = "pins.toml"
 SCHEMA_FOLDER = "schema"
 EVIDENCE_FOLDER = "evidence"
+# What the compiled kernel images of a table need, kept beside it by the package that compiles them.
+RESOURCES_SUFFIX = ".resources"
 
 _PATCH = re.compile(r"(?P<iface>.+?)\.(?P<number>[0-9]{1,9})-(?P<name>.+)\.dbpatch")
 
@@ -49,6 +51,7 @@ class Listing:
     evidence: dict[str, tuple[Path, ...]]
     folders: tuple[str, ...]
     strays: tuple[Path, ...]
+    resources: dict[tuple[str, str], Path]
     faults: tuple[Fault, ...] = ()
 
     def shown(self, path: Path) -> str:
@@ -70,7 +73,9 @@ def list_root(root: Path, label: str = "") -> Listing:
             builder.schema_folder(entry)
         elif is_dir:
             builder.arch_folder(entry)
-        elif entry.name != ARCHS_FILE:
+        elif entry.name == ARCHS_FILE:
+            builder.archs_file = entry
+        else:
             builder.strays.append(entry)
     return builder.listing()
 
@@ -91,6 +96,7 @@ def is_folder(path: Path) -> bool:
 class _Builder:
     def __init__(self, root: Path, label: str) -> None:
         self.root, self.label = root, label
+        self.archs_file: Path | None = None
         self.schemas: dict[str, Path] = {}
         self.tables: dict[tuple[str, str], LayerFile] = {}
         self.patches: dict[tuple[str, str], list[LayerFile]] = {}
@@ -98,6 +104,7 @@ class _Builder:
         self.evidence: dict[str, tuple[Path, ...]] = {}
         self.folders: list[str] = []
         self.strays: list[Path] = []
+        self.resources: dict[tuple[str, str], Path] = {}
         self.faults: list[Fault] = []
 
     def entries(self, folder: Path) -> list[tuple[Path, bool]]:
@@ -127,6 +134,8 @@ class _Builder:
                 self.evidence_folder(arch, entry)
             elif entry.name == PINS_FILE:
                 self.pins[arch] = entry
+            elif entry.suffix == RESOURCES_SUFFIX:
+                self.resources[arch, entry.name.removesuffix(RESOURCES_SUFFIX)] = entry
             elif not self.layer_file(arch, entry):
                 self.strays.append(entry)
 
@@ -153,11 +162,10 @@ class _Builder:
         return True
 
     def listing(self) -> Listing:
-        archs_file = self.root / ARCHS_FILE
         return Listing(
             root=self.root,
             label=self.label,
-            archs_file=archs_file if archs_file.is_file() else None,
+            archs_file=self.archs_file,
             schemas=self.schemas,
             tables=self.tables,
             patches={place: tuple(sorted(files, key=patch_order)) for place, files in self.patches.items()},
@@ -165,6 +173,7 @@ class _Builder:
             evidence=self.evidence,
             folders=tuple(self.folders),
             strays=tuple(self.strays),
+            resources=self.resources,
             faults=tuple(self.faults),
         )
 

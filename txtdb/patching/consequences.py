@@ -14,9 +14,10 @@ from txtdb.patching.stack import Place, stack_of, stale_patches
 
 @dataclass(frozen=True)
 class Consequences:
-    """`faults` are those of the changed table, `stale` the patches of any arch whose ground the change moves.
+    """`faults` are those that tables of the interface have of the change, the changed one and its heirs.
 
-    `moves_bins` tells whether the bins of the table are others afterwards.
+    `stale` are patches of any arch whose ground moves. `moves_bins` tells whether the bins of the table are others
+    afterwards.
     """
 
     faults: tuple[Fault, ...]
@@ -28,11 +29,20 @@ def consequences(database: Database, place: Place, outcome: Outcome) -> Conseque
     """Try a change out in a copy; cells of the table that lookups answer otherwise are added to the outcome."""
     before = stack_of(database, place).table
     with opened(outcome.after(root_files(database.roots[0])), database) as after:
-        resolution = after.resolve(*place)
-        faults = errors(resolution.faults)
-        known = {layer.file for _, layer in stale_patches(database, place[1])}
-        stale = tuple(layer.file for _, layer in stale_patches(after, place[1]) if layer.file not in known)
-        if resolution.table is None:
+        known = {*_faults(database, place[1]), *_stale(database, place[1])}
+        faults = tuple(fault for fault in _faults(after, place[1]) if fault not in known)
+        stale = tuple(file for file in _stale(after, place[1]) if file not in known)
+        table = after.resolve(*place).table
+        if table is None:
             return Consequences(faults, stale, True)
-        outcome.answers.extend(plane_edits(resolved_plane(before), resolved_plane(resolution.table)))
-        return Consequences(faults, stale, resolution.table.bins != before.bins)
+        outcome.answers.extend(plane_edits(resolved_plane(before), resolved_plane(table)))
+        return Consequences(faults, stale, table.bins != before.bins)
+
+
+def _faults(database: Database, iface: str) -> dict[Fault, None]:
+    found = (database.resolve(arch, name).faults for arch, name in database.places() if name == iface)
+    return dict.fromkeys(fault for faults in found for fault in errors(faults))
+
+
+def _stale(database: Database, iface: str) -> list[str]:
+    return [layer.file for _, layer in stale_patches(database, iface)]

@@ -17,7 +17,7 @@ from txtdb.syntax import Directive, Source, print_source
 def trimmed(table: CellTable, kept: Sequence[Iterable[int]] = ()) -> CellTable:
     """The same cells without functionals and bins that set nothing. `kept` are bins that stay, by axis."""
     is_set = table.cells != UNSET
-    rows = np.flatnonzero(is_set.reshape(len(is_set), -1).any(axis=1)).tolist()
+    rows = np.flatnonzero(is_set.any(axis=tuple(range(1, is_set.ndim)))).tolist()
     places = []
     for axis, own in enumerate(table.bins):
         others = tuple(place for place in range(is_set.ndim) if place != axis + 1)
