@@ -39,6 +39,8 @@ def check_images(context: Context, kernels: Sources) -> Iterator[Finding]:
     for place in images.files:
         yield from _no_use(context, images, place)
     yield from (from_fault(fault, *place) for place, fault in images.faults)
+    if context.compiler and not images.archs:
+        yield _nothing_recorded(context)
     found: list[_Hit] = []
     for place, uses in images.uses.items():
         if uses and not _is_unreadable(images, place):
@@ -127,6 +129,12 @@ def _other_compiler(context: Context, images: Images, place: Place, uses: list[U
         text = functional_text(own[0].schema, own[0].functional)
         message = f"{text}: the images of {_count(cells, 'cell')} are by {compiler}, not {wanted}"
         yield Finding("other-compiler", Severity.WARNING, span, message, _REBUILD, *place, cells=_cells(own))
+
+
+def _nothing_recorded(context: Context) -> Finding:
+    span = Span(context.database.listings[0].label)
+    message = "no resource file says which compiler made the images"
+    return Finding("other-compiler", Severity.WARNING, span, message, "build them, then `txtdb aot resources`")
 
 
 def is_compiler(name: str, wanted: str) -> bool:

@@ -125,10 +125,10 @@ def test_one_config_that_both_add_gets_the_smaller_symbol() -> None:
 
 
 def test_symbols_of_the_base_stay_where_one_side_gives_them_another_meaning() -> None:
-    """Ours edits the entry `d`, theirs uses the old one in one more cell."""
-    ours = edited(TABLE_B, ("d = 128 false 8 2", "d = 128 true 8 2"))
+    """Ours edits the entry `d` to what comes before it in rank, theirs uses the old one in one more cell."""
+    ours = edited(TABLE_B, ("d = 128 false 8 2", "d = 128 false 4 2"))
     text = clean(TABLE_B, ours, edited(TABLE_B, ("64 a*3", "64 a*2 d")))
-    assert "d = 128 false 8 2\ne = 128 true 8 2\n" in text
+    assert "d = 128 false 8 2\ne = 128 false 4 2\n" in text
     assert "\n64 a*2 d\n" in text
     assert "\n256 b c e\n" in text
 
@@ -269,6 +269,15 @@ def test_a_new_comment_outlives_what_it_stands_at() -> None:
     assert "# below the header\n# by theirs 1\n\n" in text
     assert "# below the palette\n# by theirs 3\n\n" in text
     assert "64 b*3\n# by theirs 2\n128 .*3\n" in text
+
+
+def test_a_new_comment_keeps_the_bin_of_its_row() -> None:
+    ours = edited(COMMENTED, ("# the row\n128 a*3\n", ""), ("axis seqlen_q 64 128 256", "axis seqlen_q 64 256"))
+    theirs = edited(COMMENTED, ("# the row", "# the row, by theirs"))
+    text = clean(COMMENTED, ours, theirs)
+    assert "#! axis seqlen_q 64 128 256\n" in text
+    assert "\n# the row, by theirs\n128 .*3\n" in text
+    assert clean(COMMENTED, ours, COMMENTED) == ours
 
 
 def test_patches_merge_alike() -> None:

@@ -29,7 +29,7 @@ def schema() -> Schema:
 def build(text: str, pool: ConfigPool | None = None) -> tuple[FileTable, list[Fault]]:
     source, faults = read(text.encode(), "gfxB/attn_fwd.txtdb")
     assert source is not None, faults
-    return build_table(source, schema(), "gfxB", pool or ConfigPool())
+    return build_table(source, schema(), "gfxB", ConfigPool() if pool is None else pool)
 
 
 def told(text: str) -> list[tuple[str, int, int, int, str]]:

@@ -84,22 +84,28 @@ class Drawn:
 
 @st.composite
 def databases(draw: st.DrawFn, schema: SchemaSpec, most_patches: int = 2, pins: bool = True) -> Drawn:
-    """A database in which gA has a table; the others may have a table, with or without a base, or nothing at all."""
+    """A database; each arch may have a table, with or without a base, patches and pins, or nothing at all.
+
+    Files are as they are written: without blocks that set nothing. Bins that set nothing are there.
+    """
     archs: dict[str, tuple[LayerSpec, ...]] = {}
     for arch in ARCHS:
         layers = []
-        if arch == "gA" or draw(st.booleans()):
-            base = BASES[arch] if draw(st.booleans()) else None
-            has_base = base is not None and any(layer.functionals for layer in Drawn(schema, archs).layers(base))
-            least = 0 if has_base else 1
-            layers.append(draw(layer_specs(schema, f"{arch}/f.txtdb", base if has_base else None, least=least)))
+        base = BASES[arch] if draw(st.booleans()) else None
+        has_base = base is not None and any(layer.cells for layer in Drawn(schema, archs).layers(base))
+        if has_base or draw(st.integers(0, 2)):
+            layers.append(draw(layer_specs(schema, f"{arch}/f.txtdb", base if has_base else None)))
         for number in (2, 10, 11)[: draw(st.integers(0, most_patches))]:
-            least = 0 if any(layer.functionals or layer.base for layer in layers) else 1
-            layers.append(draw(layer_specs(schema, f"{arch}/f.{number:04d}-x{number}.dbpatch", least=least)))
+            layers.append(draw(layer_specs(schema, f"{arch}/f.{number:04d}-x{number}.dbpatch")))
+        written = [_without_blocks(layer) for layer in layers]
         if pins and draw(st.integers(0, 3)) == 0:
-            layers += without_gaps(draw(layer_specs(schema, f"{arch}/pins.toml", pins=True)))
-        archs[arch] = tuple(layers)
+            written += _without_gaps(draw(layer_specs(schema, f"{arch}/pins.toml", pins=True)))
+        archs[arch] = tuple(layer for layer in written if layer.base or layer.cells)
     return Drawn(schema, archs, draw(seeds))
+
+
+def _without_blocks(layer: LayerSpec) -> LayerSpec:
+    return replace(layer, functionals=tuple(dict.fromkeys(functional for functional, _ in layer.cells)))
 
 
 def schemas() -> st.SearchStrategy[SchemaSpec]:
@@ -107,7 +113,7 @@ def schemas() -> st.SearchStrategy[SchemaSpec]:
     return schema_specs(most_bins=3).filter(lambda schema: bool(schema.functionals))
 
 
-def without_gaps(layer: LayerSpec) -> list[LayerSpec]:
+def _without_gaps(layer: LayerSpec) -> list[LayerSpec]:
     """A pins file has the bins and functionals of its pins alone; one without a pin is left out."""
     axes = tuple(tuple(sorted({at[axis] for _, at in layer.cells})) for axis in range(len(layer.axes)))
     functionals = tuple(dict.fromkeys(functional for functional, _ in layer.cells))
