@@ -13,8 +13,10 @@ from txtdb.syntax import print_source, read
 Mutation = Callable[[bytes, random.Random], bytes]
 
 _PIECES = (
-    b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> theirs\n", b"#! end\n", b"#! txtdb 1\n", b"#! txtdb 2\n", b"#! dbpatch 1\n",
-    b"\t", b"\r", b"\r\n", b"\n", b"\x00", b"\xff", b"\xef\xbb\xbf", "\u2028".encode(), "é".encode(), b"[", b"]", b"=",
+    b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> theirs\n", b"#! end\n", b"#! txtdb 1\n", b"#! txtdb 2\n",
+    b"#! dbpatch 1\n", b"\t",
+    b"\r", b"\r\n", b"\n", b"\x00", b"\xff", b"\xef\xbb\xbf", "\u2028".encode(), "é".encode(),
+    b"[", b"]", b"=",
     b"*", b"*0", b"*999999999999999999", b"999999999999999999999", b"-", b".", b",", b"#", b"#! ", b"#! x-y z\n",
     b"# note\n", b"#! base gfx1100\n", b"#! axis m 1 2 3\n", b"#! key a b\n", b"#! config a\n", b"a = 1\n", b"[a b]\n",
     b"16 a*3\n", b"16-32 a\n", b" ", b"    ", b"true", b"-0", b"007", b"1.5", b"+1",

@@ -22,7 +22,7 @@ Cell = str
 Bins = tuple[int, ...]
 
 
-# --- tables, as text ---------------------------------------------------------------------------------------------------
+# --- tables, as text --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ def table_specs(draw: st.DrawFn, axes: int | None = None) -> TableSpec:
     few = draw(st.lists(row, min_size=1, max_size=3))
     block = st.tuples(*[value] * len(keys))
     heads = draw(st.lists(block, max_size=3, unique=True))
-    blocks = tuple(
-        (head, tuple(draw(st.lists(st.sampled_from(few), min_size=rows, max_size=rows)))) for head in heads
-    )
+    blocks = tuple((head, tuple(draw(st.lists(st.sampled_from(few), min_size=rows, max_size=rows)))) for head in heads)
     return TableSpec(keys, shape, fields, tuple(zip(symbols, contents, strict=True)), blocks)
 
 
@@ -120,7 +118,7 @@ def _loose(line: str, chance: random.Random) -> str:
 seeds = st.integers(0, 2**32 - 1)
 
 
-# --- TOML --------------------------------------------------------------------------------------------------------------
+# --- TOML ------------------------------------------------------------------------------------------------------------
 
 
 # Stands for a number of more digits than Python turns into text.
@@ -135,7 +133,9 @@ def toml_values(leaves: int = 8) -> st.SearchStrategy[object]:
         | st.sampled_from([0, 1, -1, HUGE])
         | st.floats(allow_nan=True)
         | st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=6)
-        | st.sampled_from(["", "true", "int", "bool", "enum", "a b", "gfxB", "dtype", "1", "kernel", "operator", "fixed"])
+        | st.sampled_from(
+            ["", "true", "int", "bool", "enum", "a b", "gfxB", "dtype", "1", "kernel", "operator", "fixed"]
+        )
         | st.just(date(2030, 1, 2))
         | st.just(datetime(2030, 1, 2, 3, 4))
         | st.just(time(3, 4))
@@ -172,7 +172,7 @@ def _quoted(text: str) -> str:
     return '"' + "".join(safe) + '"'
 
 
-# --- schemas -----------------------------------------------------------------------------------------------------------
+# --- schemas ---------------------------------------------------------------------------------------------------------
 
 Value = bool | int | str
 Functional = tuple[Value, ...]
@@ -253,8 +253,9 @@ def schema_specs(draw: st.DrawFn, most_bins: int = 4) -> SchemaSpec:
     for number, kind in enumerate(draw(st.lists(st.sampled_from(sorted(_TYPES)), min_size=1, max_size=3))):
         domain = _TYPES[kind]
         fields.append(FieldSpec(f"field{number}", kind, domain, draw(st.none() | st.sampled_from(domain))))
-    absent = draw(st.lists(st.sampled_from([(k.name, v) for k in keys if len(k.values) > 1 for v in k.values] or [None]), max_size=1))
-    return SchemaSpec(tuple(keys), axes, tuple(fields), tuple(term for term in absent if term))
+    terms = [(key.name, value) for key in keys if len(key.values) > 1 for value in key.values]
+    absent = draw(st.lists(st.sampled_from(terms), max_size=1)) if terms else []
+    return SchemaSpec(tuple(keys), axes, tuple(fields), tuple(absent))
 
 
 def spelled(value: Value) -> str:
@@ -262,7 +263,7 @@ def spelled(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- layers ------------------------------------------------------------------------------------------------------------
+# --- layers ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -308,7 +309,9 @@ def layer_text(schema: SchemaSpec, layer: LayerSpec, seed: int) -> str:
     fields = chance.sample(fields, len(fields)) or [0]
     lines = [f"#! {kind} 1", "#! iface f", f"#! arch {arch}", *([f"#! base {layer.base}"] if layer.base else [])]
     lines.append(f"#! key {' '.join(schema.keys[n].name for n in keys)}")
-    lines += [f"#! axis {name} {' '.join(map(str, own))}" for (name, _), own in zip(schema.axes, layer.axes, strict=True)]
+    lines += [
+        f"#! axis {name} {' '.join(map(str, own))}" for (name, _), own in zip(schema.axes, layer.axes, strict=True)
+    ]
     lines.append(f"#! config {' '.join(schema.fields[n].name for n in fields)}")
     symbols = dict(zip(configs, ["b", "a", "Z", "z", "aa", "c", "d"], strict=False))
     lines += [f"{symbols[config]} = {' '.join(spelled(config[n]) for n in fields)}" for config in configs]

@@ -138,7 +138,13 @@ def test_the_facade_loads_what_a_database_needs() -> None:
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = json.loads(output.stdout)
     assert output.stderr == ""
-    assert {part(name) for name in names if name.startswith("txtdb.")} <= {"faults", "files", "syntax", "model", "layers"}
+    assert {part(name) for name in names if name.startswith("txtdb.")} <= {
+        "faults",
+        "files",
+        "syntax",
+        "model",
+        "layers",
+    }
     assert [name for name in HEAVY if name in names] == []
 
 

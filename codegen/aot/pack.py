@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from codegen.aot.pack_file import IMAGES, MANIFEST_FILE, is_sealed
+from codegen.aot.pack_file import IMAGES, MANIFEST_FILE, SEAL_LENGTH, is_sealed
 from codegen.aot.pack_manifest import IMAGE_FILE, Manifest, PackedImage, read_manifest
 from txtdb.faults import Fault, FaultError, Span
 
@@ -114,7 +114,8 @@ def read_pack(path: Path) -> tuple[Pack | None, list[Fault]]:
         return None, [_fault("pack-unreadable", path, f"cannot be read: {error.strerror or error}")]
     except _BROKEN as error:
         return None, [_no_archive(path, error)]
-    faults = list(_entry_faults(path, archive))
+    cut = len(archive.comment) != SEAL_LENGTH
+    faults = [_fault("pack-truncated", path, _CUT, _AGAIN)] if cut else list(_entry_faults(path, archive))
     manifest = None if faults else _manifest(path, archive, faults)
     if manifest is not None:
         faults += _missing(path, archive, manifest)
@@ -151,6 +152,7 @@ def _is_intact(pack: Pack, image: PackedImage) -> bool:
     return not isinstance(data, str) and sha256(data).hexdigest() == image.binary.digest
 
 
+_CUT = "the end of the file is missing or damaged"
 _AGAIN = "build it again, or copy it again from where it came"
 
 
@@ -210,7 +212,7 @@ def _no_archive(path: Path, error: Exception) -> Fault:
     with path.open("rb") as file:
         begins = file.read(4) == b"PK\x03\x04"
     if begins:
-        return _fault("pack-truncated", path, "the end of the file is missing or damaged", _AGAIN)
+        return _fault("pack-truncated", path, _CUT, _AGAIN)
     return _fault("pack-unreadable", path, f"this is no pack: {error}")
 
 

@@ -27,12 +27,15 @@ Known = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel's place and its arguments in order; `constants` are those that are fixed when it is compiled."""
+    """A kernel's place and its arguments in order; `constants` are those that are fixed when it is compiled, and
+    `defaults` the values of those that need not be given.
+    """
 
     module: str
     name: str
     arguments: tuple[str, ...]
     constants: frozenset[str]
+    defaults: Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +172,8 @@ class _Scope:
         if definition is None or function is None or bound is None:
             return None
         constant = {argument.arg for argument in arguments(function) if _is_constexpr(argument)}
-        known = {
-            name: value.value
-            for name, value in bound.items()
-            if name in constant and isinstance(value, ast.Constant) and isinstance(value.value, bool | int | str)
-        }
+        plain = {name: _plain(value) for name, value in bound.items() if name in constant}
+        known = {name: value for name, value in plain.items() if value is not None}
         rest = " ".join(f"{name}={self.text(value)}" for name, value in bound.items() if name not in known)
         return f"(call {self.sources._function_digest(definition, known)} {rest})"
 
@@ -223,7 +223,24 @@ def _origin(node: ast.ImportFrom, package: str) -> str:
 def _kernel(module: str, node: ast.FunctionDef) -> Kernel:
     given = arguments(node)
     names = tuple(argument.arg for argument in given)
-    return Kernel(module, node.name, names, frozenset(argument.arg for argument in given if _is_constexpr(argument)))
+    constants = frozenset(argument.arg for argument in given if _is_constexpr(argument))
+    defaults = {name: value for name, item in _defaults(node).items() if (value := _plain(item)) is not None}
+    return Kernel(module, node.name, names, constants, tuple(defaults.items()))
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Argument name → its default."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    own = function.args.defaults
+    keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    found = dict(zip(names[len(names) - len(own) :], own, strict=True))
+    return found | {argument.arg: value for argument, value in keywords if value is not None}
+
+
+def _plain(node: ast.expr) -> Value | None:
+    """The value that a literal of one of the value types writes."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, bool | int | str) else None
 
 
 def _is_constexpr(argument: ast.arg) -> bool:
@@ -239,9 +256,7 @@ def _bound(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr] | N
     """Argument name → expression of a call, defaults included; None where the call does not show it."""
     if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
         return None
-    positional = [*function.args.posonlyargs, *function.args.args]
-    names = [argument.arg for argument in positional]
-    defaults = dict(zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=True))
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     given = dict(zip(names, call.args, strict=False))
     given.update({item.arg: item.value for item in call.keywords if item.arg})
-    return {**{name: value for name, value in defaults.items() if name not in given}, **given}
+    return {**{name: value for name, value in _defaults(function).items() if name not in given}, **given}

@@ -49,7 +49,7 @@ def make_spec(
     kernel = sources.kernels.get(iface)
     if kernel is None:
         return f"there is no kernel `{iface}`; there are {', '.join(sorted(sources.kernels))}"
-    given = {**keys, **config}
+    given = {**dict(kernel.defaults), **keys, **config}
     reason = _misfit(kernel, given, config)
     own = interface(kernel, str(given.get(DTYPE_KEY)))
     if reason or isinstance(own, str):

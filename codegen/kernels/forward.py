@@ -1,4 +1,7 @@
-"""attn_fwd: O = softmax(scale * Q K^T + bias) V and the log-sum-exp of each row, one tile of queries a program."""
+"""attn_fwd: O = softmax(scale * Q K^T + bias) V and the log-sum-exp of each row, one tile of queries a program.
+
+(FlashAttention-2, Dao 2023, algorithm 1.)
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from codegen.kernels.tiles import (
     LN2,
     LOG2E,
     bias_tile,
-    diagonal,
     in_window,
     kept,
+    key_ranges,
     load_tile,
+    make_window,
     matmul,
+    place,
     sequence,
     store_tile,
+    tile_source,
 )
 
 
@@ -34,7 +40,7 @@ def attn_fwd(
     window_left, window_right, bottom_right,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
     PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
 ):  # fmt: skip
     """Grid (tiles of queries, query heads, sequences). Strides count elements; the head dim is contiguous.
 
@@ -43,118 +49,93 @@ def attn_fwd(
     z = tl.program_id(2)
     head = tl.program_id(1)
     # The last tiles see the most keys under a causal mask: they start first.
-    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
-    first = tile * BLOCK_M
     if first < seqlen_q:
         head_k = head // (num_heads_q // num_heads_k)
-        batch = z.to(tl.int64)
-        q_base = Q + batch * stride_qz + head.to(tl.int64) * stride_qh + start_q.to(tl.int64) * stride_qm
-        k_base = K + batch * stride_kz + head_k.to(tl.int64) * stride_kh + start_k.to(tl.int64) * stride_kn
-        v_base = V + batch * stride_vz + head_k.to(tl.int64) * stride_vh + start_k.to(tl.int64) * stride_vn
-        b_base = Bias + batch * stride_bz + head.to(tl.int64) * stride_bh
-        o_base = Out + batch * stride_oz + head.to(tl.int64) * stride_oh + start_q.to(tl.int64) * stride_om
-        l_base = Lse + batch * stride_lz + head.to(tl.int64) * stride_lh + start_q
-
+        q_base = place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm)
+        k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
+        v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
         rows = first + tl.arange(0, BLOCK_M)
-        columns = tl.arange(0, BLOCK_DMODEL)
-        diagonal_k = diagonal(seqlen_q, seqlen_k, bottom_right)
-        q = load_tile(q_base, rows, stride_qm, columns, seqlen_q, head_dim, True, PADDED_HEAD)
+        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
+        bias = (place(Bias, z, stride_bz, head, stride_bh, 0 * z, 0), stride_bm, stride_bn)
+        drawing = (seed, z * num_heads_q + head, dropout_p)
+
+        q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, 0)
+        q = load_tile(
+            q_source, q_base, first, seqlen_q, stride_qm, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0
+        )
         # A negative scale moves into Q, so that the largest score stays the largest when it is scaled.
         q = tl.where(sm_scale < 0, -q.to(tl.float32), q.to(tl.float32)).to(q.dtype)
-        scale = tl.abs(sm_scale) * LOG2E
+        k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
 
-        low, full_low, full_high, high = key_ranges(
-            first, BLOCK_M, seqlen_q, seqlen_k, diagonal_k, window_left, window_right, CAUSAL_TYPE, BLOCK_N
-        )
         acc = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
         total = tl.zeros([BLOCK_M], dtype=tl.float32)
         top = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
+        low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
         if CAUSAL_TYPE != 0:
             acc, total, top = visit_keys(
-                acc, total, top, q, low, full_low, k_base, v_base, b_base, stride_kn, stride_vn, stride_bm, stride_bn,
-                rows, columns, seqlen_q, seqlen_k, head_dim, scale, dropout_p, seed, z * num_heads_q + head,
-                diagonal_k, window_left, window_right,
-                True, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V,
+                acc, total, top, q, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+                rows, seqlen_q, seqlen_k, head_dim, tl.abs(sm_scale) * LOG2E, window, bias, drawing, True,
+                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
             )  # fmt: skip
         acc, total, top = visit_keys(
-            acc, total, top, q, full_low, full_high, k_base, v_base, b_base, stride_kn, stride_vn, stride_bm, stride_bn,
-            rows, columns, seqlen_q, seqlen_k, head_dim, scale, dropout_p, seed, z * num_heads_q + head,
-            diagonal_k, window_left, window_right,
-            False, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V,
+            acc, total, top, q, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            rows, seqlen_q, seqlen_k, head_dim, tl.abs(sm_scale) * LOG2E, window, bias, drawing, False,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
         )  # fmt: skip
         acc, total, top = visit_keys(
-            acc, total, top, q, full_high, high, k_base, v_base, b_base, stride_kn, stride_vn, stride_bm, stride_bn,
-            rows, columns, seqlen_q, seqlen_k, head_dim, scale, dropout_p, seed, z * num_heads_q + head,
-            diagonal_k, window_left, window_right,
-            True, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V,
+            acc, total, top, q, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            rows, seqlen_q, seqlen_k, head_dim, tl.abs(sm_scale) * LOG2E, window, bias, drawing, True,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
         )  # fmt: skip
 
         # A row that saw no key has no weights: zeros, and the logarithm of an empty sum.
         seen = total > 0
-        divisor = tl.where(seen, total, 1.0)
-        if ENABLE_DROPOUT:
-            divisor = divisor * (1.0 - dropout_p)
-        acc = acc / divisor[:, None]
-        store_tile(o_base, rows, stride_om, columns, seqlen_q, head_dim, acc.to(Out.dtype.element_ty), PADDED_HEAD)
-        lse = tl.where(seen, (top + tl.log2(tl.where(seen, total, 1.0))) * LN2, float("-inf"))
+        total = tl.where(seen, total, 1.0)
+        lse = tl.where(seen, (top + tl.log2(total)) * LN2, float("-inf"))
+        l_base = place(Lse, z, stride_lz, head, stride_lh, start_q, 1)
         tl.store(l_base + rows, lse, mask=rows < seqlen_q)
-
-
-@triton.jit
-def key_ranges(
-    first, BLOCK_M: tl.constexpr, seqlen_q, seqlen_k, diagonal_k, window_left, window_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """Keys that a tile of queries sees: [low, high), of which [full_low, full_high) is seen by all of its rows.
-
-    All but `high` are multiples of BLOCK_N.
-    """
-    low = 0
-    full_low = 0
-    high = seqlen_k
-    full_high = seqlen_k // BLOCK_N * BLOCK_N
-    if CAUSAL_TYPE != 0:
-        last = tl.minimum(first + BLOCK_M, seqlen_q) - 1
-        high = tl.maximum(tl.minimum(seqlen_k, last + diagonal_k + window_right + 1), 0)
-        low = tl.minimum(tl.maximum(first + diagonal_k - window_left, 0), high) // BLOCK_N * BLOCK_N
-        seen_by_all = tl.maximum(last + diagonal_k - window_left, 0)
-        full_low = tl.minimum(
-            (seen_by_all + BLOCK_N - 1) // BLOCK_N * BLOCK_N, (high + BLOCK_N - 1) // BLOCK_N * BLOCK_N
+        factor = 1.0 / total
+        if ENABLE_DROPOUT:
+            factor = factor / (1.0 - dropout_p)
+        o_base = place(Out, z, stride_oz, head, stride_oh, start_q, stride_om)
+        store_tile(
+            o_base, first, seqlen_q, stride_om, head_dim, acc * factor[:, None], PADDED_HEAD, BLOCK_M, BLOCK_DMODEL
         )
-        full_low = tl.maximum(full_low, low)
-        end = tl.maximum(tl.minimum(seqlen_k, first + diagonal_k + window_right + 1), 0) // BLOCK_N * BLOCK_N
-        full_high = tl.maximum(end, full_low)
-    return low, full_low, full_high, high
 
 
 @triton.jit
 def visit_keys(
-    acc, total, top, q, low, high, k_base, v_base, b_base, stride_kn, stride_vn, stride_bm, stride_bn,
-    rows, columns, seqlen_q, seqlen_k, head_dim, scale, dropout_p, seed, head,
-    diagonal_k, window_left, window_right,
-    MASKED: tl.constexpr, CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr,
+    acc, total, top, q, low, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+    rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, MASKED: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """Add the keys [low, high) to a tile's running maximum, sum and weighted values."""
-    for start in range(low, high, BLOCK_N):
-        keys = start + tl.arange(0, BLOCK_N)
-        k = load_tile(k_base, keys, stride_kn, columns, seqlen_k, head_dim, MASKED, PADDED_HEAD)
+    for start in tl.range(low, high, BLOCK_N):
+        k = load_tile(
+            k_source, k_base, start, seqlen_k, stride_kn, head_dim, MASKED, PADDED_HEAD,
+            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
         if PRE_LOAD_V:
-            v = load_tile(v_base, keys, stride_vn, columns, seqlen_k, head_dim, MASKED, PADDED_HEAD)
+            v = load_tile(
+                v_source, v_base, start, seqlen_k, stride_vn, head_dim, MASKED, PADDED_HEAD,
+                BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+            )  # fmt: skip
+        keys = start + tl.arange(0, BLOCK_N)
         scores = matmul(q, tl.trans(k))
         if MASKED or BIAS_TYPE != 0:
             scores = scores * scale
             if BIAS_TYPE != 0:
-                scores += LOG2E * bias_tile(
-                    b_base, rows[:, None], keys[None, :], stride_bm, stride_bn, seqlen_q, seqlen_k
-                )
+                scores += bias_tile(bias, rows[:, None], keys[None, :], seqlen_q, seqlen_k)
             if MASKED:
                 visible = (keys < seqlen_k)[None, :]
                 if CAUSAL_TYPE != 0:
-                    visible = visible & in_window(rows[:, None], keys[None, :], diagonal_k, window_left, window_right)
+                    visible = visible & in_window(rows[:, None], keys[None, :], window)
                 scores = tl.where(visible, scores, float("-inf"))
             new_top = tl.maximum(top, tl.max(scores, 1))
             # A row without any key so far must not make NaN of -inf - -inf.
@@ -167,10 +148,13 @@ def visit_keys(
             decay = tl.exp2(top - new_top)
         total = total * decay + tl.sum(weights, 1)
         if ENABLE_DROPOUT:
-            weights = tl.where(kept(seed, head, rows[:, None], keys[None, :], dropout_p), weights, 0.0)
+            weights = tl.where(kept(rows[:, None], keys[None, :], drawing), weights, 0.0)
         acc = acc * decay[:, None]
         if not PRE_LOAD_V:
-            v = load_tile(v_base, keys, stride_vn, columns, seqlen_k, head_dim, MASKED, PADDED_HEAD)
+            v = load_tile(
+                v_source, v_base, start, seqlen_k, stride_vn, head_dim, MASKED, PADDED_HEAD,
+                BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+            )  # fmt: skip
         acc += matmul(weights.to(v.dtype), v)
         top = new_top
     return acc, total, top

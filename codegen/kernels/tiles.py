@@ -1,4 +1,9 @@
-"""What the attention kernels share: the place of a sequence, the visible range of a tile, scores and dropout."""
+"""What the attention kernels share: the place of a sequence, tiles and how they are fetched, the mask, dropout, bias.
+
+Groups of values that travel together are tuples:
+window: (diagonal, keys before it, number of keys that a query sees), drawing: (seed, number of the head, dropout_p),
+bias: (pointer, stride of rows, stride of keys).
+"""
 
 from __future__ import annotations
 
@@ -25,33 +30,64 @@ def sequence(z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqle
 
 
 @triton.jit
-def diagonal(seqlen_q, seqlen_k, bottom_right):
-    """The key that stands opposite to query 0: 0, or aligned so that the last ones are opposite."""
-    return tl.where(bottom_right != 0, seqlen_k - seqlen_q, 0)
+def place(base, batch, stride_batch, head, stride_head, row, stride_row):
+    """The first row of a head of a sequence. Whole tensors may have more than 2^31 elements, hence 64 bits."""
+    return base + batch.to(tl.int64) * stride_batch + head.to(tl.int64) * stride_head + row.to(tl.int64) * stride_row
+
+
+@triton.jit
+def tile_source(
+    base, rows, stride, head_dim, ROWS: tl.constexpr, BLOCK_DMODEL: tl.constexpr, TENSOR_COPY: tl.constexpr
+):  # fmt: skip
+    """What `load_tile` fetches tiles of ROWS rows of a matrix by: a tensor descriptor, or offsets inside a tile.
+
+    32 bits hold the offsets: callers keep the stride of rows below 2^23 elements. Descriptors need `base` and the
+    stride of rows at multiples of 16 bytes.
+    """
+    if TENSOR_COPY != 0:
+        return tl.make_tensor_descriptor(base, [rows, head_dim], [stride, 1], [ROWS, BLOCK_DMODEL])
+    else:  # noqa: RET505 the compiler follows only the branch that a constant selects, but all that stands behind it
+        return tl.arange(0, ROWS)[:, None] * stride + tl.arange(0, BLOCK_DMODEL)[None, :]
 
 
 @triton.jit
 def load_tile(
-    base, rows, stride, columns, limit, head_dim, BOUNDED: tl.constexpr, PADDED_HEAD: tl.constexpr
+    source, base, first, rows, stride, head_dim, BOUNDED: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK_DMODEL: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """A tile of rows. With BOUNDED rows from `limit` on, and in a padded head columns from `head_dim` on, are zero."""
-    places = base + rows.to(tl.int64)[:, None] * stride + columns[None, :]
-    if BOUNDED:
-        if PADDED_HEAD:
-            return tl.load(places, mask=(rows < limit)[:, None] & (columns < head_dim)[None, :], other=0.0)
-        return tl.load(places, mask=(rows < limit)[:, None], other=0.0)
-    if PADDED_HEAD:
-        return tl.load(places, mask=(columns < head_dim)[None, :], other=0.0)
-    return tl.load(places)
+    """Rows from `first` on. With BOUNDED rows from `rows` on, and in a padded head columns from head_dim on, are zero.
+
+    Without BOUNDED the tile must lie inside.
+    """
+    if TENSOR_COPY != 0:
+        tile = source.load([first, 0])
+    else:
+        places = base + first.to(tl.int64) * stride + source
+        rows_inside = (first + tl.arange(0, ROWS) < rows)[:, None]
+        columns_inside = (tl.arange(0, BLOCK_DMODEL) < head_dim)[None, :]
+        if BOUNDED and PADDED_HEAD:
+            tile = tl.load(places, mask=rows_inside & columns_inside, other=0.0)
+        elif BOUNDED:
+            tile = tl.load(places, mask=rows_inside, other=0.0)
+        elif PADDED_HEAD:
+            tile = tl.load(places, mask=columns_inside, other=0.0)
+        else:
+            tile = tl.load(places)
+    return tile
 
 
 @triton.jit
-def store_tile(base, rows, stride, columns, limit, head_dim, tile, PADDED_HEAD: tl.constexpr):
-    """Store what `load_tile` would load."""
-    mask = (rows < limit)[:, None]
+def store_tile(
+    base, first, rows, stride, head_dim, tile, PADDED_HEAD: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK_DMODEL: tl.constexpr,
+):  # fmt: skip
+    """Store rows from `first` on, as far as the matrix reaches."""
+    columns = tl.arange(0, BLOCK_DMODEL)
+    mask = (first + tl.arange(0, ROWS) < rows)[:, None]
     if PADDED_HEAD:
         mask = mask & (columns < head_dim)[None, :]
-    tl.store(base + rows.to(tl.int64)[:, None] * stride + columns[None, :], tile, mask=mask)
+    places = base + first.to(tl.int64) * stride + tl.arange(0, ROWS)[:, None] * stride + columns[None, :]
+    tl.store(places, tile.to(base.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -63,19 +99,30 @@ def matmul(a, b):
 
 
 @triton.jit
-def in_window(rows, columns, diagonal_k, window_left, window_right):
-    """Which keys (columns) each query (row) sees: window_left keys before its diagonal to window_right behind it."""
-    distance = columns - rows - diagonal_k
-    return (distance <= window_right) & (-distance <= window_left)
+def make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right):
+    """The window of a sequence. Its diagonal is the key opposite to query 0: 0, or so that the last ones are opposite.
+
+    With a right side before the left one no key is seen.
+    """
+    diagonal = tl.where(bottom_right != 0, seqlen_k - seqlen_q, 0)
+    return diagonal, window_left, tl.maximum(window_left + window_right + 1, 0)
 
 
 @triton.jit
-def kept(seed, head, rows, columns, dropout_p):
-    """Which scores dropout keeps: a counter-based draw from (seed, head, row, column), the same in every kernel."""
-    zero = rows * 0 + columns * 0
+def in_window(rows, keys, window):
+    """Which keys each query (row) sees: one comparison for both sides, as a negative distance is a large unsigned."""
+    diagonal, left, count = window
+    return (keys - (rows + (diagonal - left))).to(tl.uint32, bitcast=True) < count.to(tl.uint32)
+
+
+@triton.jit
+def kept(rows, keys, drawing):
+    """Which scores dropout keeps: a counter-based draw from (seed, head, row, key), the same in every kernel."""
+    seed, head, dropout_p = drawing
+    zero = rows * 0 + keys * 0
     draw, _, _, _ = tl.philox(
         seed,
-        (zero + columns).to(tl.uint32),
+        (zero + keys).to(tl.uint32),
         (zero + rows).to(tl.uint32),
         (zero + head).to(tl.uint32),
         zero.to(tl.uint32),
@@ -84,8 +131,55 @@ def kept(seed, head, rows, columns, dropout_p):
 
 
 @triton.jit
-def bias_tile(bias, rows, columns, stride_row, stride_column, seqlen_q, seqlen_k):
-    """A tile of the bias matrix in float32, zero outside."""
-    mask = (rows < seqlen_q) & (columns < seqlen_k)
-    places = bias + rows.to(tl.int64) * stride_row + columns.to(tl.int64) * stride_column
-    return tl.load(places, mask=mask, other=0.0).to(tl.float32)
+def bias_tile(bias, rows, keys, seqlen_q, seqlen_k):
+    """A tile of the bias matrix in float32, in units of log 2; zero outside."""
+    base, stride_row, stride_key = bias
+    mask = (rows < seqlen_q) & (keys < seqlen_k)
+    places = base + rows.to(tl.int64) * stride_row + keys.to(tl.int64) * stride_key
+    return tl.load(places, mask=mask, other=0.0).to(tl.float32) * LOG2E
+
+
+@triton.jit
+def key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Keys that a tile of queries sees: [low, high), of which [full_low, full_high) is seen by all of its rows.
+
+    All but `high` are multiples of BLOCK_N.
+    """
+    low = 0
+    full_low = 0
+    high = seqlen_k
+    full_high = seqlen_k // BLOCK_N * BLOCK_N
+    if CAUSAL_TYPE != 0:
+        diagonal, left, count = window
+        before = diagonal - left  # the first key that row 0 sees
+        last = tl.minimum(first + BLOCK_M, seqlen_q) - 1
+        high = tl.maximum(tl.minimum(seqlen_k, last + before + count), 0)
+        low = tl.minimum(tl.maximum(first + before, 0), high) // BLOCK_N * BLOCK_N
+        seen_by_all = tl.cdiv(tl.maximum(last + before, 0), BLOCK_N) * BLOCK_N
+        full_low = tl.maximum(tl.minimum(seen_by_all, tl.cdiv(high, BLOCK_N) * BLOCK_N), low)
+        end = tl.maximum(tl.minimum(seqlen_k, first + before + count), 0) // BLOCK_N * BLOCK_N
+        full_high = tl.maximum(end, full_low)
+    return low, full_low, full_high, high
+
+
+@triton.jit
+def query_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Queries that see a tile of keys: [low, high), of which all in [full_low, full_high) see the whole tile.
+
+    All but `high` are multiples of BLOCK_M. Keys beyond the last count as seen: what comes of them is not stored.
+    """
+    low = 0
+    full_low = 0
+    high = seqlen_q
+    full_high = seqlen_q // BLOCK_M * BLOCK_M
+    if CAUSAL_TYPE != 0:
+        diagonal, left, count = window
+        before = diagonal - left  # query i sees key j when i + before <= j < i + before + count
+        last = tl.minimum(first + BLOCK_N, seqlen_k) - 1
+        high = tl.maximum(tl.minimum(seqlen_q, last - before + 1), 0)
+        low = tl.minimum(tl.maximum(first - before - count + 1, 0), high) // BLOCK_M * BLOCK_M
+        seen_by_all = tl.cdiv(tl.maximum(last - before - count + 1, 0), BLOCK_M) * BLOCK_M
+        full_low = tl.maximum(tl.minimum(seen_by_all, tl.cdiv(high, BLOCK_M) * BLOCK_M), low)
+        end = tl.maximum(tl.minimum(seqlen_q, first - before + 1), 0) // BLOCK_M * BLOCK_M
+        full_high = tl.maximum(end, full_low)
+    return low, full_low, full_high, high

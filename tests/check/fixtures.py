@@ -113,8 +113,10 @@ FIXTURES: dict[str, Fixture] = {
     "text-after-end": Fixture({B: TABLE_B + "256 a*3\n"}, ("text-after-end",)),
     "wrong-kind": Fixture({B: TABLE_B.replace("#! txtdb 1", "#! dbpatch 1")}, ("wrong-kind",)),
     "wrong-place": Fixture(_b("#! arch gfxB", "#! arch gfxC"), ("wrong-place",)),
-    "conflict-marker": Fixture(_b("128 a b*2", "<<<<<<< ours\n128 a b*2\n=======\n128 a*3\n>>>>>>> theirs"),
-                               ("conflict-marker",) * 3 + ("rows-overlap",)),
+    "conflict-marker": Fixture(
+        _b("128 a b*2", "<<<<<<< ours\n128 a b*2\n=======\n128 a*3\n>>>>>>> theirs"),
+        ("conflict-marker",) * 3 + ("rows-overlap",),
+    ),
     "tab": Fixture(_b("128 a b*2", "128\ta b*2"), ("tab",)),
     "carriage-return": Fixture(_b("128 a b*2", "128 a \rb*2"), ("carriage-return",)),
     "control-character": Fixture(_b("128 a b*2", "# \x00\n128 a b*2"), ("control-character",)),
@@ -155,14 +157,18 @@ FIXTURES: dict[str, Fixture] = {
     "rows-overlap": Fixture(_b("128 a b*2", "64-128 a b*2"), ("rows-overlap",)),
     # held against the schema
     "axis-names": Fixture(_b("#! axis seqlen_q", "#! axis q"), ("axis-names",)),
-    "unknown-key": Fixture(_b("#! key dtype causal head_dim", "#! key dtype causal head"), ("unknown-key", "missing-key")),
+    "unknown-key": Fixture(
+        _b("#! key dtype causal head_dim", "#! key dtype causal head"), ("unknown-key", "missing-key")
+    ),
     "missing-key": Fixture(
         {B: TABLE_B.replace("dtype causal head_dim", "dtype causal").replace(F1, "fp16 0")}, ("missing-key",)
     ),
     "key-type": Fixture(_b(f"[{F1}]", "[fp16 false 64]"), ("key-type",)),
     "unknown-field": Fixture(_b("#! config BLOCK_M", "#! config BLOCK_X"), ("unknown-field", "missing-field")),
     "missing-field": Fixture(
-        _schema('name = "waves_per_eu"\ntype = "int"\nmin = 0\nmax = 4\ndefault = 0', 'name = "waves_per_eu"\ntype = "int"'),
+        _schema(
+            'name = "waves_per_eu"\ntype = "int"\nmin = 0\nmax = 4\ndefault = 0', 'name = "waves_per_eu"\ntype = "int"'
+        ),
         ("missing-field", "missing-field"),
     ),
     "value-type": Fixture(_b("a = 32 true 2 1", "a = 32 1 2.0 true"), ("value-type",) * 3),
@@ -181,16 +187,25 @@ FIXTURES: dict[str, Fixture] = {
     "unknown-arch": Fixture({"gfxC/attn_fwd.txtdb": TABLE_B.replace("gfxB", "gfxC")}, ("unknown-arch",)),
     "unknown-iface": Fixture({"gfxB/attn_bwd.txtdb": TABLE_B.replace("attn_fwd", "attn_bwd")}, ("unknown-iface",)),
     "unreachable-file": Fixture(
-        {"archs.toml": "[arch.gfxA]\n[arch.gfxB]\n[arch.gfxC]\n", "gfxC/attn_fwd.txtdb": TABLE_B.replace("gfxB", "gfxC")},
+        {
+            "archs.toml": "[arch.gfxA]\n[arch.gfxB]\n[arch.gfxC]\n",
+            "gfxC/attn_fwd.txtdb": TABLE_B.replace("gfxB", "gfxC"),
+        },
         ("unreachable-file",),
     ),
     "unreachable-block": Fixture(_b("#! end", "[float16 0 64]\n64 a*3\n#! end"), ("unreachable-block",)),
-    "missing-functional": Fixture(_a("#! base gfxB\n", "#! base gfxB\n") | {A: table("gfxA", {}, base="gfxB")}, ("missing-functional",)),
+    "missing-functional": Fixture(
+        _a("#! base gfxB\n", "#! base gfxB\n") | {A: table("gfxA", {}, base="gfxB")}, ("missing-functional",)
+    ),
     "missing-row": Fixture(_b("128 a b*2\n", ""), ("missing-row",)),
     "hole": Fixture(_b("128 a b*2", "128 a . -"), ("hole",)),
     "missing-bin": Fixture(_schema("bins = [64, 128, 256]", "bins = [64, 128, 256, 512]"), ("missing-bin",)),
     "undeclared-bin": Fixture(
-        {"gfxB/attn_fwd.0010-x.dbpatch": patch("gfxB", {F1: ["96 d . ."]}, axes={"seqlen_q": "96", "seqlen_k": "64 128 256"})},
+        {
+            "gfxB/attn_fwd.0010-x.dbpatch": patch(
+                "gfxB", {F1: ["96 d . ."]}, axes={"seqlen_q": "96", "seqlen_k": "64 128 256"}
+            )
+        },
         ("undeclared-bin",),
     ),
     "illegal-config": Fixture(_b("a = 32 true 2 1", "a = 100 true 2 1"), ("illegal-config",)),
@@ -200,14 +215,13 @@ FIXTURES: dict[str, Fixture] = {
     "unused-entry": Fixture(_b("d = 128 false 8 2", "d = 128 false 8 2\ne = 128 false 4 2"), ("unused-entry",)),
     "no-op-override": Fixture(_patch(["64 a d ."]), ("no-op-override",)),
     "stale-onto": Fixture(_patch(["64 d . ."], f"onto {DIGEST}"), ("stale-onto",)),
-    "equal-patch-number": Fixture(
-        _patch(["64 d . ."]) | _patch(["64 . d ."], name="010-y"), ("equal-patch-number",)
-    ),
+    "equal-patch-number": Fixture(_patch(["64 d . ."]) | _patch(["64 . d ."], name="010-y"), ("equal-patch-number",)),
     "same-name-patch": Fixture(_patch(["64 d . ."]), ("same-name-patch",), _patch(["64 . d ."])),
     "unused-layer": Fixture(_patch(["64 d . ."]) | _patch(["64 b . ."], name="0020-y"), ("unused-layer",)),
     "expired-pin": Fixture(_pin("2030-01-01", "2025-12-31"), ("expired-pin",)),
     "missing-evidence": Fixture(_b("#! origin hand test", f"#! evidence run.json {DIGEST}"), ("missing-evidence",)),
     "evidence-digest": Fixture(
-        _b("#! origin hand test", f"#! evidence run.json {DIGEST}") | {"gfxB/evidence/run.json": "{}"}, ("evidence-digest",)
+        _b("#! origin hand test", f"#! evidence run.json {DIGEST}") | {"gfxB/evidence/run.json": "{}"},
+        ("evidence-digest",),
     ),
-}  # fmt: skip
+}

@@ -21,9 +21,9 @@ SCHEMA_PAGE = (REPO / "docs" / "schema.md").read_text(encoding="utf-8")
 FORMAT_PAGE = (REPO / "docs" / "format.md").read_text(encoding="utf-8")
 PAGES = {page.relative_to(REPO).as_posix(): page.read_text(encoding="utf-8") for page in pages()}
 
-HEADING = re.compile(r"^#+ .*?`txtdb ([a-z ]+)")
+MENTION = re.compile(r"`txtdb ([a-z]+)(?: ([a-z]+))?")
 OPTION = re.compile(r"`(?:txtdb [a-z ]+)?(--[a-z][a-z-]*)")
-CLAIM = re.compile(r"`(--[a-z][a-z-]*)[^`]*`.*?\bdefault:? `([^`]*)`")
+CLAIM = re.compile(r"`(--[a-z][a-z-]*)[^`]*`.*?(?:\bdefault:? `([^`]*)`|`([^`]*)` by default)")
 
 
 def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -46,16 +46,22 @@ def options(command: click.Command) -> dict[str, click.Parameter]:
 EVERY_OPTION = {"--help", "--version"} | {name for command in COMMANDS.values() for name in options(command)}
 
 
+def mentioned(line: str, before: str) -> str:
+    """The command that a line names last, else the one named before."""
+    for first, second in MENTION.findall(line):
+        before = next((name for name in (f"{first} {second}", first) if name in COMMANDS), before)
+    return before
+
+
 def claims() -> Iterator[tuple[str, str, str]]:
-    """(command, option, default) wherever a page prints a default, under a heading that names the command."""
+    """(command, option, default) wherever a page prints a default; the command is the one that it named last."""
     for name, text in PAGES.items():
         command = ""
         for line in text.split("\n"):
-            heading = HEADING.match(line)
-            command = heading[1].strip() if heading else "" if line.startswith("#") else command
-            for option, default in CLAIM.findall(line):
-                assert command, f"{name}: the default of {option} is printed below no heading that names its command"
-                yield command, option, default
+            command = mentioned(line, command)
+            for option, after, before in CLAIM.findall(line):
+                assert command, f"{name} prints the default of {option} and names no command above"
+                yield command, option, after or before
 
 
 @pytest.mark.parametrize(("command", "option", "printed"), sorted(set(claims())))

@@ -13,8 +13,12 @@ from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.values import Value
 
 AT_64: dict[str, Value] = {
-    "dtype": "fp16", "causal": 0, "head_dim": 64, "seqlen_q": 64, "seqlen_k": 64,
-}  # fmt: skip
+    "dtype": "fp16",
+    "causal": 0,
+    "head_dim": 64,
+    "seqlen_q": 64,
+    "seqlen_k": 64,
+}
 
 
 def block_m(resolved: ResolvedTable, q: int = 64, k: int = 64, head_dim: int = 64) -> object:
@@ -134,7 +138,9 @@ def test_row_097_a_sparse_patch_never_answers_for_larger_sizes(tmp_path: Path) -
 def test_row_100_a_config_inserted_at_the_top(tmp_path: Path) -> None:
     """Cells name configs by symbol: every cell keeps its content, and only the palette has one line more."""
     text = TABLE_B.replace("\na = ", "\ne = 64 false 8 4\na = ")
-    before, after = (txtdb.load(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": t}, n)) for n, t in (("x", TABLE_B), ("y", text)))
+    before, after = (
+        txtdb.load(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": t}, n)) for n, t in (("x", TABLE_B), ("y", text))
+    )
     one, two = before["gfxB"][IFACE], after["gfxB"][IFACE]
     values = [[t.config_values(cell) for cell in t.cells.ravel().tolist()] for t in (one, two)]
     assert values[0] == values[1]

@@ -12,7 +12,9 @@ from tests.build import F1, IFACE, SCHEMA, make_db, patch, table
 from txtdb.layers.resolved import ResolvedTable
 
 WITH_FIXED = SCHEMA.replace(
-    "[[axis]]", '[[key]]\nname = "alibi"\ntype = "bool"\nfixed = false\n\n[[absent]]\ncausal = 1\nhead_dim = 128\n\n[[axis]]', 1
+    "[[axis]]",
+    '[[key]]\nname = "alibi"\ntype = "bool"\nfixed = false\n\n[[absent]]\ncausal = 1\nhead_dim = 128\n\n[[axis]]',
+    1,
 )
 GIVEN: dict[str, Any] = {"dtype": "fp16", "causal": 0, "head_dim": 64, "seqlen_q": 64, "seqlen_k": 64}
 
@@ -23,7 +25,10 @@ def resolved(tmp_path: Path) -> ResolvedTable:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown name": ({"seqlen": 5}, "attn_fwd has no key or axis `seqlen`; it has alibi, causal, dtype, head_dim, seqlen_k, seqlen_q"),
+    "unknown name": (
+        {"seqlen": 5},
+        "attn_fwd has no key or axis `seqlen`; it has alibi, causal, dtype, head_dim, seqlen_k, seqlen_q",
+    ),
     "missing key": ({"dtype": ...}, "attn_fwd: `dtype` is missing"),
     "missing axis": ({"seqlen_q": ...}, "attn_fwd: `seqlen_q` is missing"),
     "both missing": ({"dtype": ..., "seqlen_q": ...}, "attn_fwd: `dtype`, `seqlen_q` are missing"),
@@ -36,7 +41,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative size": ({"seqlen_q": -1}, "seqlen_q is -1; a size is not negative"),
     "no value of an enum": ({"dtype": "fp32"}, "dtype has no value `fp32`; it has bf16, fp16"),
     "fixed key of another type": ({"alibi": 0}, "alibi must be bool, not int 0"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -55,7 +60,12 @@ def test_the_answers(resolved: ResolvedTable) -> None:
     assert dict(config) == {"BLOCK_M": 32, "PRE_LOAD_V": True, "num_warps": 2, "num_stages": 1, "waves_per_eu": 0}
     assert str(config) == "BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1 waves_per_eu=0"
     assert resolved.lookup(**GIVEN, alibi=False) == config
-    unsupported: list[dict[str, Any]] = [{"alibi": True}, {"causal": 5}, {"dtype": "bf16"}, {"causal": 1, "head_dim": 128}]
+    unsupported: list[dict[str, Any]] = [
+        {"alibi": True},
+        {"causal": 5},
+        {"dtype": "bf16"},
+        {"causal": 1, "head_dim": 128},
+    ]
     for changes in unsupported:
         assert resolved.lookup(**{**GIVEN, **changes}) is txtdb.UNSUPPORTED
         assert resolved.explain(**{**GIVEN, **changes}).answer is txtdb.UNSUPPORTED

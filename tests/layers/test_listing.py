@@ -19,7 +19,9 @@ def names(listing: Listing) -> dict[str, list[str]]:
         "tables": [file.name for file in listing.tables.values()],
         "patches": [file.name for files in listing.patches.values() for file in files],
         "pins": [path.relative_to(listing.root).as_posix() for path in listing.pins.values()],
-        "evidence": [path.relative_to(listing.root).as_posix() for paths in listing.evidence.values() for path in paths],
+        "evidence": [
+            path.relative_to(listing.root).as_posix() for paths in listing.evidence.values() for path in paths
+        ],
         "schemas": sorted(listing.schemas),
         "strays": [path.relative_to(listing.root).as_posix() for path in listing.strays],
     }
@@ -93,7 +95,9 @@ def test_row_013_the_higher_patch_wins_in_any_directory_order(tmp_path: Path, sh
     root = make_db(tmp_path, files)
     for seed in range(100):
         shuffled.seed(seed)
-        explanation = txtdb.load(root)["gfxB"][IFACE].explain(dtype="fp16", causal=0, head_dim=64, seqlen_q=1, seqlen_k=1)
+        explanation = txtdb.load(root)["gfxB"][IFACE].explain(
+            dtype="fp16", causal=0, head_dim=64, seqlen_q=1, seqlen_k=1
+        )
         assert isinstance(explanation.answer, txtdb.Config)
         assert explanation.answer["BLOCK_M"] == 128
         assert [str(entry.span).rpartition("/")[2] for entry in explanation.history] == [

@@ -211,7 +211,7 @@ def test_lookup_rule_by_hand() -> None:
     assert [bin_index((16, 32, 64), size) for size in (0, 16, 17, 32, 33, 64, 65, 10**30)] == [0, 0, 1, 1, 2, 2, 2, 2]
 
 
-# --- S0 and its layers, worked by hand ---------------------------------------------------------------------------------
+# --- S0 and its layers, worked by hand --------------------------------------------------------------------------------
 
 
 def s0(folder: Path, files: Mapping[str, str | None], arch: str = "gfxB") -> ResolvedTable:
@@ -276,7 +276,9 @@ def test_arrays_are_read_only(tmp_path: Path) -> None:
 def test_ground_digest_depends_on_content_alone(tmp_path: Path) -> None:
     """Symbols, order and a default written out do not count; the config underneath does."""
     loads: list[Callable[[], str]] = []
-    for number, palette in enumerate(({"a": "32 true 2 1", "b": "64 true 4 1"}, {"Z": "32 true 2 1", "b": "64 true 4 1"})):
+    for number, palette in enumerate(
+        ({"a": "32 true 2 1", "b": "64 true 4 1"}, {"Z": "32 true 2 1", "b": "64 true 4 1"})
+    ):
         first = next(iter(palette))
         text = table("gfxB", {F1: [f"64-256 {first}*2 b"]}, palette=palette)
         over = patch("gfxB", {F1: ["64 b . -"]})
@@ -299,7 +301,10 @@ def _digest(root: Path) -> str:
 
 
 def test_the_result_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
-    patches = {f"gfxB/attn_fwd.{name}.dbpatch": patch("gfxB", {F1: [row]}) for name, row in (("10-x", "64 d . ."), ("9-y", "64 b . ."))}
+    patches = {
+        f"gfxB/attn_fwd.{name}.dbpatch": patch("gfxB", {F1: [row]})
+        for name, row in (("10-x", "64 d . ."), ("9-y", "64 b . ."))
+    }
     root = make_db(tmp_path, patches)
     code = (
         "import sys, txtdb; t = txtdb.load(sys.argv[1])['gfxA']['attn_fwd'];"

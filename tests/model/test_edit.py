@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import LAW, ConfigValues, SchemaSpec, layer_specs, layer_text, schema_specs, seeds, untidy
+from tests.strategies import (
+    LAW,
+    ConfigValues,
+    Functional,
+    SchemaSpec,
+    layer_specs,
+    layer_text,
+    schema_specs,
+    seeds,
+    untidy,
+)
 from txtdb.model.edit import MASKED, UNSET, edit_cells
 from txtdb.model.schema import Schema
 from txtdb.model.schema_file import read_schema
@@ -18,7 +28,7 @@ from txtdb.model.table import ConfigPool, FileTable, build_table
 from txtdb.model.writing import table_text
 from txtdb.syntax import Source, print_source, read
 
-Cells = dict[tuple[tuple[object, ...], tuple[int, ...]], ConfigValues | int]
+Cells = dict[tuple[Functional, tuple[int, ...]], ConfigValues | int]
 
 
 def schema_of(spec: SchemaSpec) -> Schema:
@@ -93,11 +103,7 @@ def test_one_cell_changed_is_one_row_line(case: tuple[SchemaSpec, str], data: st
     if not old:
         return
     place = data.draw(st.sampled_from(sorted(old, key=str)))
-    fields = source.document.config_fields
-    shown = [field for field in spec.fields if field.name in fields]
-    new = data.draw(spec.configs.map(lambda c: tuple(
-        v if f in shown else f.default for f, v in zip(spec.fields, c, strict=True)  # type: ignore[misc]
-    )))  # fmt: skip
+    new = _shown(spec, source.document.config_fields, data.draw(spec.configs))
     before, after = print_source(source), edit_cells(source, schema, {place: new})
     minus, plus = _changes(before, after)
     assert not [line for line in minus if not _is_row(line)]
@@ -108,6 +114,12 @@ def test_one_cell_changed_is_one_row_line(case: tuple[SchemaSpec, str], data: st
     assert len([line for line in others if line]) == is_new
     if old[place] == new:
         assert before == after
+
+
+def _shown(spec: SchemaSpec, fields: list[str], config: ConfigValues) -> ConfigValues:
+    """The config with those fields at their default that the file leaves out."""
+    pairs = zip(spec.fields, config, strict=True)
+    return tuple(value if f.name in fields or f.default is None else f.default for f, value in pairs)
 
 
 def _changes(before: str, after: str) -> tuple[list[str], list[str]]:
@@ -239,7 +251,11 @@ def test_edits_know_their_limits() -> None:
     assert faults == []
     with pytest.raises(KeyError, match="has no grid"):
         edit_cells(bare, schema, {(("x",), (16, 16)): UNSET})
-    for header in (HEADER.replace("warps", "waves"), HEADER.replace("warps", "stages"), HEADER.replace("key k", "key q")):
+    for header in (
+        HEADER.replace("warps", "waves"),
+        HEADER.replace("warps", "stages"),
+        HEADER.replace("key k", "key q"),
+    ):
         with pytest.raises(KeyError, match="has no grid"):
             edit_cells(small("", header)[0], schema, {(("x",), (16, 16)): UNSET})
 

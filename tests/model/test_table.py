@@ -73,16 +73,38 @@ def test_spans_of_cells_in_a_range_and_without_labels() -> None:
 
 
 WRONG: dict[str, tuple[tuple[str, str], list[tuple[str, int, int, int, str]]]] = {
-    "type of a value": (("a = 32 true 2 1", "a = 32 1 2 1"), [("value-type", 10, 8, 8, "PRE_LOAD_V: expected bool, found int `1`")]),
-    "type of a key": ((f"[{F1}]", "[fp16 false 64]"), [("key-type", 15, 7, 11, "causal: expected int, found bool `false`")]),
+    "type of a value": (
+        ("a = 32 true 2 1", "a = 32 1 2 1"),
+        [("value-type", 10, 8, 8, "PRE_LOAD_V: expected bool, found int `1`")],
+    ),
+    "type of a key": (
+        (f"[{F1}]", "[fp16 false 64]"),
+        [("key-type", 15, 7, 11, "causal: expected int, found bool `false`")],
+    ),
     "number as an enum": ((f"[{F1}]", "[16 0 64]"), [("key-type", 15, 2, 3, "dtype: expected enum, found int `16`")]),
-    "unknown key": (("#! key dtype", "#! key dtipe"), [("unknown-key", 5, 8, 12, "the schema has no key `dtipe`"),
-                                                       ("missing-key", 5, 1, 28, "key `dtype` is missing")]),
-    "unknown field": (("BLOCK_M PRE", "BLOCK_X PRE"), [("unknown-field", 8, 11, 17, "the schema has no config field `BLOCK_X`"),
-                                                       ("missing-field", 8, 1, 49, "config field `BLOCK_M` is missing and has no default")]),
-    "another axis": (("#! axis seqlen_q", "#! axis seqlen_r"), [("axis-names", 6, 1, 27, "the axes are seqlen_r, seqlen_k")]),
-    "outside the domain": (("a = 32 true", "a = 48 true"), [("illegal-config", 10, 1, 15, "BLOCK_M = 48 is outside its domain (32 64 128)")]),
-}  # fmt: skip
+    "unknown key": (
+        ("#! key dtype", "#! key dtipe"),
+        [
+            ("unknown-key", 5, 8, 12, "the schema has no key `dtipe`"),
+            ("missing-key", 5, 1, 28, "key `dtype` is missing"),
+        ],
+    ),
+    "unknown field": (
+        ("BLOCK_M PRE", "BLOCK_X PRE"),
+        [
+            ("unknown-field", 8, 11, 17, "the schema has no config field `BLOCK_X`"),
+            ("missing-field", 8, 1, 49, "config field `BLOCK_M` is missing and has no default"),
+        ],
+    ),
+    "another axis": (
+        ("#! axis seqlen_q", "#! axis seqlen_r"),
+        [("axis-names", 6, 1, 27, "the axes are seqlen_r, seqlen_k")],
+    ),
+    "outside the domain": (
+        ("a = 32 true", "a = 48 true"),
+        [("illegal-config", 10, 1, 15, "BLOCK_M = 48 is outside its domain (32 64 128)")],
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -118,7 +140,9 @@ def test_a_malformed_directive_is_one_fault(name: str) -> None:
     assert told(text) == []
 
 
-@pytest.mark.parametrize("missing", ["#! key dtype causal head_dim\n", "#! config BLOCK_M PRE_LOAD_V num_warps num_stages\n"])
+@pytest.mark.parametrize(
+    "missing", ["#! key dtype causal head_dim\n", "#! config BLOCK_M PRE_LOAD_V num_warps num_stages\n"]
+)
 def test_tables_without_a_directive_have_no_second_fault(missing: str) -> None:
     assert missing in TABLE_B
     assert told(TABLE_B.replace(missing, "")) == []
@@ -127,10 +151,12 @@ def test_tables_without_a_directive_have_no_second_fault(missing: str) -> None:
 def test_texts_for_people() -> None:
     judged = schema()
     assert functional_text(judged, ("fp16", 0, 64)) == "dtype=fp16 causal=0 head_dim=64"
-    assert config_text(judged, (32, True, 2, 1, 0)) == "BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1 waves_per_eu=0"
+    assert (
+        config_text(judged, (32, True, 2, 1, 0)) == "BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1 waves_per_eu=0"
+    )
 
 
-# --- values ------------------------------------------------------------------------------------------------------------
+# --- values -----------------------------------------------------------------------------------------------------------
 
 SPELLINGS: dict[str, tuple[Any, Any, Any, str]] = {
     # text: as bool, as int, as enum, what it looks like
@@ -172,7 +198,7 @@ def test_what_can_be_written_has_one_spelling(kind: ValueType, value: Any) -> No
         assert (type(again), again) == (type(value), value)
 
 
-# --- symbols -----------------------------------------------------------------------------------------------------------
+# --- symbols ----------------------------------------------------------------------------------------------------------
 
 
 def test_symbols_in_order() -> None:
@@ -184,6 +210,9 @@ def test_symbols_in_order() -> None:
     assert first == sorted(first, key=symbol_rank)
 
 
-@pytest.mark.parametrize(("there", "following"), [([], "a"), (["a", "b"], "c"), (["z"], "A"), (["aa", "Z"], "ab"), (["c"], "d"), (["ZZ"], "aaa")])
+@pytest.mark.parametrize(
+    ("there", "following"),
+    [([], "a"), (["a", "b"], "c"), (["z"], "A"), (["aa", "Z"], "ab"), (["c"], "d"), (["ZZ"], "aaa")],
+)
 def test_next_symbols(there: list[str], following: str) -> None:
     assert next(iter(next_symbols(there))) == following

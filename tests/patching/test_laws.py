@@ -200,6 +200,8 @@ def test_revert_gives_what_was_there_without_the_patch(data: st.DataObject) -> N
     assume(files)
     name = data.draw(st.sampled_from(files))
     without = drawn.without(name)
+    bases = [layer.base for own in without.archs.values() for layer in own if layer.base]
+    assume(all(any(layer.cells for layer in without.layers(base)) for base in bases))
     cells = some_questions(drawn)
     with drawn.written() as root:
         anchor(root)
@@ -207,6 +209,10 @@ def test_revert_gives_what_was_there_without_the_patch(data: st.DataObject) -> N
         arch, _, tail = name.partition("/")
         [file] = [item for item in patch_files(database, arch) if item.name.endswith(tail.partition("-")[2])]
         outcome: Outcome = revert_patch(database, file)
+        if [fault.rule for fault in outcome.faults] == ["would-change"]:
+            event("brings bins")
+            assert any(before != without.answers(*cell) for cell, before in zip(cells, answers(database, cells), strict=True))
+            return
         if outcome.faults:
             event("nothing to revert")
             assert [fault.rule for fault in outcome.faults] == ["no-patch"]
@@ -215,5 +221,6 @@ def test_revert_gives_what_was_there_without_the_patch(data: st.DataObject) -> N
             outcome.apply()
         reverted = opened(root)
         assert not faults(reverted)
-        assert not stale(reverted)
+        # An heir's patch that was made over the cells lies over others now, however they are taken back.
+        assert not {file for file in stale(reverted) if f"/{arch}/" in file}
         assert answers(reverted, cells) == [without.answers(*cell) for cell in cells]

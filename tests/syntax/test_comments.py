@@ -52,7 +52,9 @@ IN_PLACE = {
 }
 
 
-@pytest.mark.parametrize("note", ["# a note", "#", "#! x-tool keep me", "#! x-0", "#\ttab", "# [x] a = 1", "# é\u00a0⟨⟩"])
+@pytest.mark.parametrize(
+    "note", ["# a note", "#", "#! x-tool keep me", "#! x-0", "#\ttab", "# [x] a = 1", "# é\u00a0⟨⟩"]
+)
 @pytest.mark.parametrize("place", IN_PLACE)
 def test_a_comment_stays_in_place(place: str, note: str) -> None:
     text = IN_PLACE[place].replace("N\n", f"{note}\n")
@@ -69,9 +71,13 @@ def test_a_comment_stays_in_place_in_a_file_without_blank_lines(place: str) -> N
 
 def test_a_comment_moves_with_what_it_belongs_to() -> None:
     """Blocks come to be sorted: each takes the comments above its head and below its last row along."""
-    text = HEADER + "\na = 1\n\n# above y\n[y]\n16 a*2\n# below y\n\n# above x\n[x]\n16 a*2\n# below x\n\n# at the end\n#! end\n"
+    text = (
+        HEADER
+        + "\na = 1\n\n# above y\n[y]\n16 a*2\n# below y\n\n# above x\n[x]\n16 a*2\n# below x\n\n# at the end\n#! end\n"
+    )
     assert fmt(text) == (
-        HEADER + "\na = 1\n\n# above x\n[x]\n16 a*2\n# below x\n\n# above y\n[y]\n16 a*2\n# below y\n\n# at the end\n#! end\n"
+        HEADER
+        + "\na = 1\n\n# above x\n[x]\n16 a*2\n# below x\n\n# above y\n[y]\n16 a*2\n# below y\n\n# at the end\n#! end\n"
     )
 
 

@@ -71,7 +71,7 @@ def test_row_004_loader_and_schema_agree(tmp_path: Path, field: str, value: str)
     root = make_db(tmp_path, {"gfxB/attn_fwd.txtdb": text})
     item = next(item for item in txtdb.load(root).schemas[IFACE].config if item.name == field)
     typed: object = {"true": True, "false": False}.get(value, int(value) if value.lstrip("-").isdigit() else value)
-    fits = type(typed) is (bool if item.type is ValueType.BOOL else int) and item.admits(typed)  # type: ignore[arg-type]
+    fits = type(typed) is (bool if item.type is ValueType.BOOL else int) and item.admits(typed)
     assert bool(faults(root)) == (not fits)
 
 
@@ -101,8 +101,12 @@ def test_row_007_values_have_the_types_of_the_schema(tmp_path: Path) -> None:
     answer = resolved.lookup(dtype="fp16", causal=0, head_dim=64, seqlen_q=64, seqlen_k=64)
     assert isinstance(answer, txtdb.Config)
     assert {name: type(value) for name, value in answer.items()} == {
-        "BLOCK_M": int, "PRE_LOAD_V": bool, "num_warps": int, "num_stages": int, "waves_per_eu": int,
-    }  # fmt: skip
+        "BLOCK_M": int,
+        "PRE_LOAD_V": bool,
+        "num_warps": int,
+        "num_stages": int,
+        "waves_per_eu": int,
+    }
 
 
 def test_row_008_a_key_more_than_the_schema_has(tmp_path: Path) -> None:
@@ -132,7 +136,7 @@ def test_row_008_no_line_is_skipped(tmp_path: Path, number: int) -> None:
 
 def test_row_009_one_functional_twice(tmp_path: Path) -> None:
     """Keys are mapped by the header, so that a functional has one spelling in a file; fmt orders other spellings."""
-    text = TABLE_B.replace("#! end", f"\n[  fp16  0 64 ]\n64 a*3\n#! end")
+    text = TABLE_B.replace("#! end", "\n[  fp16  0 64 ]\n64 a*3\n#! end")
     first, second = (n for n, line in enumerate(text.split("\n"), 1) if line.startswith("["))
     assert told(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": text})) == [
         ("duplicate-functional", second, f"[  fp16  0 64 ] stands already in line {first}")
@@ -193,7 +197,10 @@ def test_row_116_crlf_reads_like_lf(tmp_path: Path, mixed: bool) -> None:
         return "".join(line + ("\n" if mixed and chance.random() < 0.5 else "\r\n") for line in text.splitlines())
 
     files = {**S0, "gfxB/attn_fwd.1-x.dbpatch": patch("gfxB", {F1: ["64 . . d"]})}
-    plain, crlf = make_db(tmp_path, files, "lf"), make_db(tmp_path, {n: ends(t or "") for n, t in files.items()}, "crlf")
+    plain, crlf = (
+        make_db(tmp_path, files, "lf"),
+        make_db(tmp_path, {n: ends(t or "") for n, t in files.items()}, "crlf"),
+    )
     assert b"\r\n" in (crlf / "gfxB" / "attn_fwd.txtdb").read_bytes()
     assert cells(plain) == cells(crlf)
     one, two = (txtdb.load(root)["gfxB"][IFACE] for root in (plain, crlf))

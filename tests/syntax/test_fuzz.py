@@ -26,7 +26,8 @@ def schema(axes: int) -> Schema:
     text = 'iface = "attn_fwd"\n[[key]]\nname = "dtype"\ntype = "enum"\nvalues = ["bf16", "fp16"]\n'
     text += '[[key]]\nname = "causal"\ntype = "bool"\n[[key]]\nname = "dmodel"\ntype = "int"\nvalues = [64, 128]\n'
     text += "".join(f'[[axis]]\nname = "{name}"\nbins = [{", ".join(bins)}]\n' for name, *bins in names)
-    text += '[[config]]\nname = "BLOCK_M"\ntype = "int"\nmin = 16\n[[config]]\nname = "PRE_LOAD_V"\ntype = "bool"\n[arch.gfxA]\n'
+    text += '[[config]]\nname = "BLOCK_M"\ntype = "int"\nmin = 16\n'
+    text += '[[config]]\nname = "PRE_LOAD_V"\ntype = "bool"\n[arch.gfxA]\n'
     found, faults = read_schema(text.encode(), "attn_fwd.toml", "attn_fwd")
     assert found is not None, faults
     return found
@@ -90,8 +91,10 @@ def _cuts(text: str, count: int) -> list[bytes]:
     chance = random.Random(len(text))
     if not blocks:
         return [text.encode()]
-    return ["\n\n[".join([head, *chance.sample(blocks, min(2, len(blocks)))]).rstrip("\n").encode() + b"\n#! end\n"
-            for _ in range(count)]  # fmt: skip
+    return [
+        "\n\n[".join([head, *chance.sample(blocks, min(2, len(blocks)))]).rstrip("\n").encode() + b"\n#! end\n"
+        for _ in range(count)
+    ]
 
 
 @pytest.mark.real

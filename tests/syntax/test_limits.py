@@ -44,28 +44,46 @@ def end(body: str) -> str:
 
 # name → (text, rules)
 BOMBS: dict[str, tuple[Callable[[], str], list[str]]] = {
-    "four axes of 10,000 bins": (lambda: end(HEADER + axes(*[10_000] * 4) + "#! config c\na = 1\n[x]\n0,0,0 a\n"), ["too-large"]),
+    "four axes of 10,000 bins": (
+        lambda: end(HEADER + axes(*[10_000] * 4) + "#! config c\na = 1\n[x]\n0,0,0 a\n"),
+        ["too-large"],
+    ),
     "four axes of 10,000 bins, no block": (lambda: end(HEADER + axes(*[10_000] * 4) + "#! config c\n"), ["too-large"]),
     "many blocks of one long range": (
-        lambda: end(HEADER + axes(20_000, 1) + "#! config c\na = 1\n" + "".join(f"[x{n}]\n0-19999 a\n" for n in range(1000))),
+        lambda: end(
+            HEADER + axes(20_000, 1) + "#! config c\na = 1\n" + "".join(f"[x{n}]\n0-19999 a\n" for n in range(1000))
+        ),
         ["too-large"],
     ),
     "a row of many long runs": (
-        lambda: end(HEADER + axes(20_000) + "#! config c\na = 1\n[x]\n" + "a*20000 " * 20_000 + "\n"), ["row-too-long"],
+        lambda: end(HEADER + axes(20_000) + "#! config c\na = 1\n[x]\n" + "a*20000 " * 20_000 + "\n"),
+        ["row-too-long"],
     ),
     "one row again and again": (
-        lambda: end(HEADER + axes(20_000) + "#! config c\na = 1\n[x]\n" + "a*20000\n" * 2_000), ["rows-overlap"] * 1_999,
+        lambda: end(HEADER + axes(20_000) + "#! config c\na = 1\n[x]\n" + "a*20000\n" * 2_000),
+        ["rows-overlap"] * 1_999,
     ),
     "a run of each length": (
-        lambda: end(HEADER + axes(10_000) + "#! config c\na = 1\nb = 2\n" + "".join(f"[x{n}]\na*{n} b*{10_000 - n}\n" for n in range(1, 1_500))),
+        lambda: end(
+            HEADER
+            + axes(10_000)
+            + "#! config c\na = 1\nb = 2\n"
+            + "".join(f"[x{n}]\na*{n} b*{10_000 - n}\n" for n in range(1, 1_500))
+        ),
         [],
     ),
     "100,000 bins and as many rows": (
-        lambda: end(HEADER + axes(100_000, 2) + "#! config c\na = 1\nb = 2\n[x]\n" + "".join(f"{n} {'ab'[n % 2]}*2\n" for n in range(100_000))),
+        lambda: end(
+            HEADER
+            + axes(100_000, 2)
+            + "#! config c\na = 1\nb = 2\n[x]\n"
+            + "".join(f"{n} {'ab'[n % 2]}*2\n" for n in range(100_000))
+        ),
         [],
     ),
     "falling bins": (
-        lambda: end(HEADER + f"#! axis m {' '.join(map(str, range(100_000, 0, -1)))}\n#! config c\n"), ["axis-order"],
+        lambda: end(HEADER + f"#! axis m {' '.join(map(str, range(100_000, 0, -1)))}\n#! config c\n"),
+        ["axis-order"],
     ),
     "50,000 names twice": (lambda: end(HEADER.replace("key k", f"key {'k ' * 50_000}")), ["duplicate-name"] * 49_999),
     "2,000 axes": (lambda: end(HEADER + axes(*[1] * 2_000) + "#! config c\n"), ["too-many-axes"]),
@@ -74,12 +92,14 @@ BOMBS: dict[str, tuple[Callable[[], str], list[str]]] = {
     "a long symbol": (lambda: end(HEADER + axes(1) + f"#! config c\n{'a' * 100_000} = 1\n[x]\n{'a' * 100_000}\n"), []),
     "a long head": (lambda: end(HEADER + f"[{'x' * 1_000_000} !]\n"), ["bad-functional", "missing-directive"]),
     "a row with a fault in its last run": (
-        lambda: end(HEADER + axes(60_000) + "#! config c\na = 1\n[x]\n" + "a " * 59_999 + "q\n"), ["unknown-symbol"],
+        lambda: end(HEADER + axes(60_000) + "#! config c\na = 1\n[x]\n" + "a " * 59_999 + "q\n"),
+        ["unknown-symbol"],
     ),
     "label faults on a long axis": (
-        lambda: end(HEADER + axes(20_000, 1) + "#! config c\na = 1\n[x]\n" + "99999 a\n" * 20_000), ["bad-label"] * 20_000,
+        lambda: end(HEADER + axes(20_000, 1) + "#! config c\na = 1\n[x]\n" + "99999 a\n" * 20_000),
+        ["bad-label"] * 20_000,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
@@ -88,13 +108,17 @@ def test_bomb(bomb: str) -> None:
     data = make().encode()
     with within(20, 400):
         source, faults = read(data, "g/f.txtdb")
-    assert [f.rule for f in faults if f.rule not in ("missing-directive",)] == [r for r in rules if r != "missing-directive"]
+    assert [f.rule for f in faults if f.rule not in ("missing-directive",)] == [
+        r for r in rules if r != "missing-directive"
+    ]
     if source and not faults:
         assert read(print_source(source).encode(), "g/f.txtdb")[1] == []
 
 
 def test_a_file_that_is_too_large_has_no_table() -> None:
-    schema_text = 'iface = "f"\n[[key]]\nname = "k"\ntype = "enum"\nvalues = ["x"]\n[[config]]\nname = "c"\ntype = "int"\n'
+    schema_text = (
+        'iface = "f"\n[[key]]\nname = "k"\ntype = "enum"\nvalues = ["x"]\n[[config]]\nname = "c"\ntype = "int"\n'
+    )
     schema_text += "".join(f'[[axis]]\nname = "x{n}"\nbins = [1, 2]\n' for n in range(4)) + "[arch.g]\n"
     schema, found = read_schema(schema_text.encode(), "f.toml", "f")
     assert schema is not None, found
@@ -112,4 +136,6 @@ def test_the_limit_by_hand() -> None:
     header = HEADER + axes(4_096, 4_096) + "#! config c\na = 1\n"
     one = end(header + "[x]\n0 a*4096\n")
     assert read(one.encode(), "f.txtdb")[1] == []
-    assert [f.rule for f in read(end(header + "[x]\n0 a*4096\n[y]\n0 a*4096\n").encode(), "f.txtdb")[1]] == ["too-large"]
+    assert [f.rule for f in read(end(header + "[x]\n0 a*4096\n[y]\n0 a*4096\n").encode(), "f.txtdb")[1]] == [
+        "too-large"
+    ]

@@ -56,8 +56,10 @@ CASES: dict[str, tuple[str | bytes, Expected]] = {
     "newer version": (change(("txtdb 1", "txtdb 2"), ("[bf16 0]", "{bf16 0}")), [("newer-version", 1, 1, 10)]),
     "older version": (change(("txtdb 1", "txtdb 0")), [("newer-version", 1, 1, 10)]),
     "byte order mark": (b"\xef\xbb\xbf" + GOOD.encode(), [("bom", 1, 1, 1)]),
-    "byte order mark and more": (b"\xef\xbb\xbf" + change(("16 a b", "16 a")).encode(),
-                                 [("bom", 1, 1, 1), ("row-too-short", 11, 1, 4)]),
+    "byte order mark and more": (
+        b"\xef\xbb\xbf" + change(("16 a b", "16 a")).encode(),
+        [("bom", 1, 1, 1), ("row-too-short", 11, 1, 4)],
+    ),
     "not UTF-8": ("é\n".encode() + "é".encode() + b"\xff\n", [("not-utf8", 2, 2, 2)]),
     "no end": (change(("#! end\n", "")), [("truncated", 14, 1, 6)]),
     "no end, nor a line end": (change(("16 a*2\n#! end\n", "16 a*2")), [("truncated", 14, 1, 6)]),
@@ -66,13 +68,24 @@ CASES: dict[str, tuple[str | bytes, Expected]] = {
     "two files joined": (GOOD + GOOD, [("text-after-end", 16, 1, 10)]),
     "a second first line": (change(("a = 16 true", "#! txtdb 1\na = 16 true")), [("directive-out-of-place", 8, 1, 10)]),
     # what editors and merges leave
-    "conflict marker": (change(("32-64 b*2", "<<<<<<< ours\n32-64 b*2\n=======\n>>>>>>> theirs")),
-                        [("conflict-marker", 12, 1, 12), ("conflict-marker", 14, 1, 7), ("conflict-marker", 15, 1, 14)]),
-    "conflict marker with base": (change(("32-64 b*2", "||||||| 1234567\n32-64 b*2")), [("conflict-marker", 12, 1, 15)]),
+    "conflict marker": (
+        change(("32-64 b*2", "<<<<<<< ours\n32-64 b*2\n=======\n>>>>>>> theirs")),
+        [("conflict-marker", 12, 1, 12), ("conflict-marker", 14, 1, 7), ("conflict-marker", 15, 1, 14)],
+    ),
+    "conflict marker with base": (
+        change(("32-64 b*2", "||||||| 1234567\n32-64 b*2")),
+        [("conflict-marker", 12, 1, 15)],
+    ),
     "conflict at the first line": ("<<<<<<< ours\n" + GOOD, [("conflict-marker", 1, 1, 12)]),
-    "both sides of a conflict": (change(("16 a b", "<<<<<<< ours\n16 a b\n=======\n16 b a\n>>>>>>> theirs")),
-                                 [("conflict-marker", 11, 1, 12), ("conflict-marker", 13, 1, 7),
-                                  ("rows-overlap", 14, 1, 2), ("conflict-marker", 15, 1, 14)]),
+    "both sides of a conflict": (
+        change(("16 a b", "<<<<<<< ours\n16 a b\n=======\n16 b a\n>>>>>>> theirs")),
+        [
+            ("conflict-marker", 11, 1, 12),
+            ("conflict-marker", 13, 1, 7),
+            ("rows-overlap", 14, 1, 2),
+            ("conflict-marker", 15, 1, 14),
+        ],
+    ),
     "tab in a row": (change(("16 a b", "16\ta b")), [("tab", 11, 3, 3)]),
     "tab in a block head": (change(("[bf16 0]", "[bf16\t0]")), [("tab", 10, 6, 6)]),
     "tab in an entry": (change(("a = 16 true", "a\t= 16 true")), [("tab", 8, 2, 2)]),
@@ -93,26 +106,40 @@ CASES: dict[str, tuple[str | bytes, Expected]] = {
     "number with a leading zero": (change(("m 16 32 64", "m 016 32 64")), [("directive-form", 5, 1, 19)]),
     "missing directive": (change(("#! arch g\n", "")), [("missing-directive", 1, 1, 10)]),
     "missing key": (change(("#! key dtype causal\n", "")), [("missing-directive", 1, 1, 10)]),
-    "missing axes": (change(("#! axis m 16 32 64\n", ""), ("#! axis n 16 32\n", "")), [("missing-directive", 1, 1, 10)]),
+    "missing axes": (
+        change(("#! axis m 16 32 64\n", ""), ("#! axis n 16 32\n", "")),
+        [("missing-directive", 1, 1, 10)],
+    ),
     "directive twice": (change(("#! arch g", "#! arch g\n#! arch h")), [("duplicate-directive", 4, 1, 9)]),
     "directive below the header": (change(("[bf16 0]", "#! arch h\n[bf16 0]")), [("directive-out-of-place", 10, 1, 9)]),
     "directive among rows": (change(("16 a b", "#! why not\n16 a b")), [("directive-out-of-place", 11, 1, 10)]),
-    "onto in a table": (change(("#! arch g", f"#! arch g\n#! onto sha256:{'0' * 64}")),
-                        [("directive-out-of-place", 4, 1, 79)]),
+    "onto in a table": (
+        change(("#! arch g", f"#! arch g\n#! onto sha256:{'0' * 64}")),
+        [("directive-out-of-place", 4, 1, 79)],
+    ),
     "key twice": (change(("key dtype causal", "key dtype dtype")), [("duplicate-name", 4, 14, 18)]),
     "axis twice": (change(("axis n 16", "axis m 16")), [("duplicate-name", 6, 9, 9)]),
     "field twice": (change(("config BLOCK warps", "config warps warps")), [("duplicate-name", 7, 17, 21)]),
     "bins that fall": (change(("m 16 32 64", "m 16 64 32 8 4")), [("axis-order", 5, 17, 18), ("bad-label", 12, 1, 5)]),
     "bin twice": (change(("n 16 32", "n 16 16")), [("axis-order", 6, 14, 15)]),
-    "five axes": (change(("#! axis n", "#! axis p 1\n#! axis q 1\n#! axis r 1\n#! axis n")), [("too-many-axes", 9, 1, 15)]),
+    "five axes": (
+        change(("#! axis n", "#! axis p 1\n#! axis q 1\n#! axis r 1\n#! axis n")),
+        [("too-many-axes", 9, 1, 15)],
+    ),
     # the palette
     "empty config": (change(("b = 32 true", "b =")), [("empty-config", 9, 1, 3)]),
     "malformed config": (change(("b = 32 true", "b = 32, true")), [("bad-config", 9, 3, 12)]),
     "bad symbol": (change(("b = 32 true", "b1 = 32 true")), [("bad-symbol", 9, 1, 2), ("unknown-symbol", 11, 6, 6)]),
     "no blank before the equals sign": (change(("b = 32", "b= 32")), [("bad-config", 9, 2, 10)]),
     "config too short": (change(("b = 32 true", "b = 32")), [("config-length", 9, 1, 6)]),
-    "all configs too short": (change(("a = 16 true", "a = 16"), ("b = 32 true", "b = 32")), [("config-length", 7, 1, 21)]),
-    "symbol twice": (change(("b = 32 true", "a = 32 true")), [("duplicate-symbol", 9, 1, 1), ("unknown-symbol", 11, 6, 6)]),
+    "all configs too short": (
+        change(("a = 16 true", "a = 16"), ("b = 32 true", "b = 32")),
+        [("config-length", 7, 1, 21)],
+    ),
+    "symbol twice": (
+        change(("b = 32 true", "a = 32 true")),
+        [("duplicate-symbol", 9, 1, 1), ("unknown-symbol", 11, 6, 6)],
+    ),
     "config twice": (change(("b = 32 true", "b = 16 true")), [("duplicate-config", 9, 1, 11)]),
     "entry below the blocks": (change(("#! end", "c = 1 true\n#! end")), [("entry-out-of-place", 15, 1, 10)]),
     # blocks and rows
@@ -136,9 +163,12 @@ CASES: dict[str, tuple[str | bytes, Expected]] = {
     "row too long": (change(("16 a b", "16 a b*2")), [("row-too-long", 11, 6, 8)]),
     "ranges overlap": (change(("16 a b", "16-32 a b")), [("rows-overlap", 12, 1, 5)]),
     "row twice": (change(("32-64 b*2", "32-64 b*2\n64 a*2")), [("rows-overlap", 13, 1, 2)]),
-    "overlap and a bad run": (change(("32-64 b*2", "32-64 b*2\n64 a q")), [("rows-overlap", 13, 1, 2), ("unknown-symbol", 13, 6, 6)]),
+    "overlap and a bad run": (
+        change(("32-64 b*2", "32-64 b*2\n64 a q")),
+        [("rows-overlap", 13, 1, 2), ("unknown-symbol", 13, 6, 6)],
+    ),
     "bad label and a bad run": (change(("32-64 b*2", "48 b")), [("bad-label", 12, 1, 2), ("row-too-short", 12, 1, 4)]),
-}  # fmt: skip
+}
 
 
 def test_the_good_file_is_good() -> None:

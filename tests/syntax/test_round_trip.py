@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,7 +149,7 @@ def test_run_length_law(cells: list[int]) -> None:
     names = ["a", "b", "c"]
     runs = [run.partition("*") for run in encode_cells(cells, names).split(" ")]
     symbols = [symbol for symbol, _, _ in runs]
-    assert all(left != right for left, right in zip(symbols, symbols[1:], strict=False))
+    assert all(left != right for left, right in pairwise(symbols))
     assert "1" not in [count for _, _, count in runs]
     spelt = [symbol for symbol, _, count in runs for _ in range(int(count or 1))]
     assert spelt == [{-1: ".", -2: "-"}.get(cell) or names[cell] for cell in cells]
@@ -200,7 +200,7 @@ def test_every_kind_of_record_is_printed() -> None:
 
     records = {cls.__name__ for cls in tree.Line.__subclasses__()}
     assert records == {"Directive", "Entry", "Row", "Block"}
-    assert {item for item in Document.__dataclass_fields__} == {
+    assert set(Document.__dataclass_fields__) == {
         "file", "kind", "magic", "directives", "palette", "blocks", "end", "malformed",
     }  # fmt: skip
 

@@ -41,11 +41,11 @@ RULES: tuple[Rule, ...] = (
 # Ids that are found while files are read or compared with a baseline; no rule function reports them.
 READING_IDS: tuple[str, ...] = (
     # files and lines
-    "unreadable", "bom", "not-utf8", "no-magic", "newer-version", "truncated", "text-after-end", "wrong-kind", "wrong-place",
-    "conflict-marker", "tab", "carriage-return", "control-character", "indented", "comment-not-alone", "bad-symbol", "bad-config",
-    "empty-config", "bad-functional", "bad-row", "unknown-directive", "directive-form", "directive-out-of-place",
-    "entry-out-of-place", "row-out-of-place", "duplicate-directive", "missing-directive", "duplicate-name",
-    "too-many-axes", "axis-order", "too-large",
+    "unreadable", "bom", "not-utf8", "no-magic", "newer-version", "truncated", "text-after-end", "wrong-kind",
+    "wrong-place", "conflict-marker", "tab", "carriage-return", "control-character", "indented", "comment-not-alone",
+    "bad-symbol", "bad-config", "empty-config", "bad-functional", "bad-row", "unknown-directive", "directive-form",
+    "directive-out-of-place", "entry-out-of-place", "row-out-of-place", "duplicate-directive", "missing-directive",
+    "duplicate-name", "too-many-axes", "axis-order", "too-large",
     # palette, blocks and rows
     "duplicate-symbol", "duplicate-config", "config-length", "functional-length", "duplicate-functional",
     "empty-block", "bad-label", "unknown-symbol", "empty-run", "row-too-long", "row-too-short", "rows-overlap",

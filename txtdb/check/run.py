@@ -24,7 +24,8 @@ class Counts:
     """How much was looked at. Cells are counted on the declared grids of all archs.
 
     `set` cells come from layers of their own arch, `inherited` from a base; `shadowed` counts the settings in any
-    layer, bases included, that a higher layer overrides; `masked` and `holes` have no config (`holes` includes the masked ones).
+    layer, bases included, that a higher layer overrides; `masked` and `holes` have no config (`holes` includes the
+    masked ones).
     `not_judged` counts tables whose files have faults, so that rules about cells were skipped there.
     """
 

@@ -171,10 +171,7 @@ def _remove_lines(top: Path, wrote: str | None) -> bool:
     if not attributes.has_lines(before) or (wrote is None and _is_committed(top)):
         return False
     after = attributes.without_lines(before)
-    if after or wrote == "extended":
-        return _write(path, after)
-    path.unlink()
-    return True
+    return _write(path, after if after or wrote == "extended" else None)
 
 
 def _is_committed(top: Path) -> bool:
@@ -185,9 +182,13 @@ def _is_committed(top: Path) -> bool:
         return False  # no commit yet, or no such file in it
 
 
-def _write(path: Path, data: bytes) -> bool:
+def _write(path: Path, data: bytes | None) -> bool:
+    """Write a file, or remove it; whether that changed anything."""
     try:
-        return write_if_changed(path, data)
+        if data is not None:
+            return write_if_changed(path, data)
+        path.unlink()
     except OSError as error:
         fault = Fault("unwritable", Span(path.as_posix()), f"cannot write: {error.strerror}", "the file is as it was")
         raise FaultError([fault]) from error
+    return True

@@ -18,7 +18,7 @@ from txtdb.patching.files import opened, root_files
 from txtdb.patching.naming import PatchName, next_number, parse_name
 from txtdb.patching.outcome import Action, Outcome, Step
 from txtdb.patching.sources import digest_of, evidence_name
-from txtdb.patching.stack import Place, Stack
+from txtdb.patching.stack import Place, Stack, stale_patches
 from txtdb.syntax import read
 
 FORCE_HINT = "rebase the patch, or --force it in as it is"
@@ -154,12 +154,22 @@ def _plan_evidence(database: Database, outcome: Outcome, patch: Incoming, line: 
 def _judge(database: Database, outcome: Outcome, force: bool) -> Iterator[Fault]:
     """What is wrong with the database once the patches are in it, as far as they are about it."""
     with opened(outcome.after(root_files(database.roots[0])), database) as after:
+        outcome.stale.extend(_moved(database, after, outcome))
         for listing in after.listings:
             for file in listing.layer_files():
                 if file.name in outcome.change:
                     yield from errors(after.file(file).faults)
                     if not force:
                         yield from _stale(after, (file.arch, file.iface), file.display)
+
+
+def _moved(database: Database, after: Database, outcome: Outcome) -> Iterator[str]:
+    """Patches that were there, over whose ground the new ones lie now."""
+    places = {(file.arch, file.iface) for file in after.listings[0].layer_files() if file.name in outcome.change}
+    for iface in sorted({iface for _, iface in places}):
+        known = {layer.file for _, layer in stale_patches(database, iface)}
+        known.update(f"{database.listings[0].label}/{name}" for name in outcome.change)
+        yield from (layer.file for _, layer in stale_patches(after, iface) if layer.file not in known)
 
 
 def _stale(database: Database, place: Place, file: str) -> Iterator[Fault]:

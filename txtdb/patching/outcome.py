@@ -53,8 +53,9 @@ class MovedGround:
 class Outcome:
     """The whole of a command. `change` maps names below the root to contents, None for a file that is removed.
 
-    `answers` are cells that lookups answer otherwise afterwards, `ground` those under a patch that moved; `schemas` by
-    interface is what to read them by. With any fault nothing is written.
+    `answers` are cells that lookups answer otherwise afterwards, `ground` those under a given patch that moved, `stale`
+    other patches whose ground moves; `schemas` by interface is what to read the cells by. With any fault nothing is
+    written.
     """
 
     root: Path
@@ -62,6 +63,7 @@ class Outcome:
     change: dict[str, bytes | None] = field(default_factory=dict)
     answers: list[CellEdit] = field(default_factory=list)
     ground: list[MovedGround] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 

@@ -49,7 +49,10 @@ def _told(database: Database, place: Place, outcome: Outcome, accept: bool) -> I
     """What is not to be done without a look at it."""
     after = consequences(database, place, outcome)
     yield from after.faults
+    given = {f"{database.listings[0].label}/{name}" for name in outcome.change}
+    stale = [file for file in after.stale if file not in given]
     if accept:
+        outcome.stale.extend(stale)
         return
     hint = "look at the cells, then --accept them"
     for file, count in Counter(moved.file for moved in outcome.ground if (moved.arch, moved.iface) == place).items():
@@ -59,8 +62,7 @@ def _told(database: Database, place: Place, outcome: Outcome, accept: bool) -> I
     if changes:
         span = Span(f"{database.listings[0].label}/{place[0]}")
         yield Fault("would-change", span, f"{' '.join(place)}: lookups of {counted(changes, 'cell')} change", hint)
-    given = {f"{database.listings[0].label}/{name}" for name in outcome.change}
-    for file in (file for file in after.stale if file not in given):
+    for file in stale:
         message = "a patch that moves lay under this one"
         yield Fault("ground-moved", Span(file), message, "rebase it too, or --accept")
 

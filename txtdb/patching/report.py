@@ -34,6 +34,8 @@ def outcome_lines(outcome: Outcome, dry_run: bool) -> Iterator[str]:
         yield f"{outcome.root.as_posix()}/{step.file}: {_step_text(step, dry_run)}"
     if not outcome.steps:
         yield "nothing to do"
+    for file in outcome.stale:
+        yield f"{file}: other contents lie under this patch now: look at it, then `txtdb patch rebase` it"
 
 
 def _step_text(step: Step, dry_run: bool) -> str:
@@ -77,6 +79,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "root": outcome.root.as_posix(),
         "files": [{**asdict(step), "action": str(step.action)} for step in steps],
         "ground": [_ground_json(outcome, moved) for moved in outcome.ground],
+        "stale": list(outcome.stale),
         "answers": [cell_json(outcome.schemas[edit.iface], edit) for edit in outcome.answers],
     }
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from txtdb.diff.edits import MASK
+from txtdb.diff.planes import plane_edits, resolved_plane
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.listing import LayerFile
 from txtdb.layers.resolve import Fold, Layer
 from txtdb.model.table import MASKED, UNSET
 from txtdb.patching.consequences import consequences
+from txtdb.patching.files import opened, root_files
 from txtdb.patching.naming import PatchName, next_number, parse_name
 from txtdb.patching.outcome import Outcome
 from txtdb.patching.sources import header, joined_evidence, reason_of
@@ -38,8 +43,28 @@ def revert_patch(database: Database, file: LayerFile, why: str | None = None) ->
             return removal
     _Revert(stack, patch, file).plan(outcome, why)
     if not outcome.faults:
-        outcome.fail(consequences(database, place, outcome).faults)
+        after = consequences(database, place, outcome)
+        outcome.stale.extend(after.stale)
+        outcome.fail((*after.faults, *_heir_faults(database, file, outcome)))
     return outcome
+
+
+def _heir_faults(database: Database, file: LayerFile, outcome: Outcome) -> Iterator[Fault]:
+    """Heirs that would answer otherwise than without the patch: it brought bins, and a patch takes none away."""
+    files = root_files(database.roots[0])
+    gone = {name: data for name, data in files.items() if name != file.name}
+    with opened(gone, database) as removed, opened(outcome.after(files), database) as reverted:
+        for arch, iface in database.places():
+            tables = [other.resolve(arch, iface) for other in (removed, reverted)]
+            if iface != file.iface or any(errors(table.faults) for table in tables):
+                continue
+            planes = [resolved_plane(table.table) for table in tables if table.table]
+            edits = plane_edits(*planes) if len(planes) == len(tables) else ()
+            if any({edit.old, edit.new} - {None, MASK} for edit in edits):
+                message = f"{arch} {iface} would answer otherwise than without it, because it brings bins of its own"
+                yield Fault(
+                    "would-change", Span(file.display), message, "remove the file, and rebase what lies over it"
+                )
 
 
 class _Revert:

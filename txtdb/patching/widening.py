@@ -21,11 +21,11 @@ def new_source(schema: Schema, arch: str, file: str) -> Source:
 def widened(source: Source, schema: Schema, bins: Bins) -> Source:
     """The same cells on a grid with further bins; every cell at a new bin is transparent.
 
-    A file that has no grid yet gets its directives.
+    A file without blocks gets just these bins, and the directives of a grid if it has none.
     """
-    old = source.shape
+    old = source.shape if source.document.blocks else Shape(())
     new = Shape(tuple(zip(schema.axis_names, _union(old, bins), strict=True)))
-    if new == old:
+    if new == source.shape:
         return source
     document = source.document
     others = [directive for directive in document.directives if directive.name != "axis"]
