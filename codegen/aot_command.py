@@ -18,7 +18,7 @@ from codegen.aot.folder import BuildFolder
 from codegen.aot.pack import Pack, read_pack, verify_pack
 from codegen.aot.pack_writing import pack_manifest, write_pack
 from codegen.aot.plan import TablePlan, make_plans
-from codegen.aot.pool import CompilerMissing
+from codegen.aot.pool import CompilerMissing, SourcesChanged
 from codegen.aot.recording import record
 from codegen.aot.reports import (
     Effort,
@@ -29,7 +29,6 @@ from codegen.aot.reports import (
     stats_json,
     stats_lines,
 )
-from codegen.aot.sources import sources
 from txtdb.cli.common import (
     EXIT_FINDINGS,
     EXIT_USAGE,
@@ -125,10 +124,13 @@ def _plans(database: Database, archs: Sequence[str], ifaces: Sequence[str]) -> l
 
 def _build(database: Database, plans: Sequence[TablePlan], shop: Workshop) -> Build:
     try:
-        return build(plans, database.archs, sources(), shop)
+        return build(plans, database.archs, shop)
     except CompilerMissing as error:
         hint = "install it: pip install 'txtdb[aot]'"
         fail([Fault("no-compiler", Span("triton"), f"the compiler does not start: {error}", hint)], EXIT_USAGE)
+    except SourcesChanged:
+        where = Span(shop.kernels.folder.as_posix())
+        fail([Fault("kernels-changed", where, "the kernels were edited during the build", "start again")], EXIT_USAGE)
     except OSError as error:
         fail([_file_fault(shop.folder.path, error)], EXIT_USAGE)
 

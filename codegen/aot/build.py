@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codegen.aot.folder import BuildFolder
@@ -12,7 +12,7 @@ from codegen.aot.plan import TablePlan, Wanted, spec_of
 from codegen.aot.pool import Job, compile_all, compiler_ids
 from codegen.aot.reassign import Replaced, reassign
 from codegen.aot.result import REPEATED, STATUSES, Result, judged
-from codegen.aot.sources import Sources
+from codegen.aot.sources import Sources, sources
 from codegen.aot.spec import Spec
 from txtdb.faults import Fault
 from txtdb.model.archs import Arch
@@ -26,13 +26,14 @@ DEFAULT_LIMIT_S = 300.0
 class Workshop:
     """Where and how images are compiled: `jobs` processes, at most `limit_s` seconds an image.
 
-    `progress` is called with the numbers of images done and in all.
+    `progress` is called with the numbers of images done and in all. Specs are to be made from `kernels`.
     """
 
     folder: BuildFolder
     jobs: int
     limit_s: float = DEFAULT_LIMIT_S
     progress: Progress = lambda done, total: None
+    kernels: Sources = field(default_factory=sources)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Build:
 def compile_specs(specs: Iterable[Spec], shop: Workshop) -> Compilation:
     """Compile specs, each once. Results of an earlier run are taken over, but for timeouts and crashes.
 
-    Raises CompilerMissing and OSError; what was compiled until then is kept.
+    Raises CompilerMissing, SourcesChanged and OSError; what was compiled until then is kept.
     """
     unique = list(dict.fromkeys(specs))
     names = compiler_ids(dict.fromkeys(spec.target for spec in unique))
@@ -88,7 +89,7 @@ def compile_specs(specs: Iterable[Spec], shop: Workshop) -> Compilation:
     shop.progress(len(results), len(unique))
     with shop.folder.scratch() as scratch:
         work = [Job(number, spec, scratch / str(number)) for number, spec in enumerate(waiting)]
-        for job, result in compile_all(work, shop.jobs, shop.limit_s):
+        for job, result in compile_all(work, shop.jobs, shop.limit_s, shop.kernels.content):
             shop.folder.keep(keys[job.spec], result, _taken(job.file))
             results[job.spec] = result
             seconds += result.seconds
@@ -106,9 +107,9 @@ def _taken(file: Path) -> bytes:
     return data
 
 
-def build(plans: Sequence[TablePlan], archs: Mapping[str, Arch], sources: Sources, shop: Workshop) -> Build:
+def build(plans: Sequence[TablePlan], archs: Mapping[str, Arch], shop: Workshop) -> Build:
     """Compile everything that the plans want. Raises as `compile_specs` does."""
-    specs, faults = _specs(plans, sources)
+    specs, faults = _specs(plans, shop.kernels)
     if faults:
         return Build((), Compilation({}, {}, 0, 0.0), tuple(faults))
     every = (spec for own in specs for spec in own.values())
@@ -123,10 +124,10 @@ def build(plans: Sequence[TablePlan], archs: Mapping[str, Arch], sources: Source
     return Build(tuple(tables), compilation, tuple(faults))
 
 
-def _specs(plans: Sequence[TablePlan], sources: Sources) -> tuple[list[dict[Wanted, Spec]], list[Fault]]:
+def _specs(plans: Sequence[TablePlan], kernels: Sources) -> tuple[list[dict[Wanted, Spec]], list[Fault]]:
     found, faults = [], []
     for plan in plans:
-        made = {wanted: spec_of(plan, wanted, sources) for wanted in plan.wanted}
+        made = {wanted: spec_of(plan, wanted, kernels) for wanted in plan.wanted}
         found.append({wanted: spec for wanted, spec in made.items() if isinstance(spec, Spec)})
         faults += [spec for spec in made.values() if isinstance(spec, Fault)]
     return found, list(dict.fromkeys(faults))

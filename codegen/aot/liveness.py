@@ -16,8 +16,7 @@ FAMILIES = {
 
 # (family, interface, field). Waves per SIMD are a notion of AMD's compiler.
 INERT: frozenset[tuple[str, str, str]] = frozenset(
-    ("sm_90", iface, "waves_per_eu")
-    for iface in ("attn_fwd", "bwd_kernel_dk_dv", "bwd_kernel_dq", "bwd_kernel_fuse", "bwd_preprocess")
+    ("sm_90", iface, "waves_per_eu") for iface in ("attn_fwd", "bwd_kernel_dk_dv", "bwd_kernel_dq", "bwd_kernel_fuse")
 )
 
 

@@ -43,6 +43,10 @@ class CompilerMissing(Exception):
     """No worker could start: the compiler is not installed, or does not work here."""
 
 
+class SourcesChanged(Exception):
+    """The kernels were edited while their images were compiled."""
+
+
 @dataclass
 class _Lost(Exception):
     """A worker that gave no answer; `late` when it was ended for taking too long."""
@@ -66,13 +70,14 @@ def compiler_ids(targets: Iterable[Target]) -> dict[Target, str]:
     return dict(zip(asked, names, strict=True))
 
 
-def compile_all(jobs: Iterable[Job], workers: int, limit_s: float) -> Iterator[tuple[Job, Result]]:
+def compile_all(jobs: Iterable[Job], workers: int, limit_s: float, content: str) -> Iterator[tuple[Job, Result]]:
     """Compile jobs in worker processes and give each with its result as it is ready; the order is not fixed.
 
-    No job takes longer than `limit_s` seconds. Closing the iterator ends the processes.
+    No job takes longer than `limit_s` seconds. Closing the iterator ends the processes. `content` is the digest of the
+    kernels' sources that the jobs were made from; raises SourcesChanged when a worker finds others.
     """
     with tempfile.TemporaryDirectory(prefix="txtdb-aot-") as folder, ThreadPoolExecutor(workers) as threads:
-        crew = _Crew(Path(folder), workers, limit_s)
+        crew = _Crew(Path(folder), workers, limit_s, content)
         try:
             futures = {threads.submit(crew.compile, job): job for job in jobs}
             for future in as_completed(futures):
@@ -85,8 +90,8 @@ def compile_all(jobs: Iterable[Job], workers: int, limit_s: float) -> Iterator[t
 class _Crew:
     """The workers of one run. A place without a process gets one when it has a job."""
 
-    def __init__(self, folder: Path, size: int, limit_s: float) -> None:
-        self._folder, self._limit_s = folder, limit_s
+    def __init__(self, folder: Path, size: int, limit_s: float, content: str) -> None:
+        self._folder, self._limit_s, self._content = folder, limit_s, content
         self._workers: list[_Worker | None] = [None] * size
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         for place in range(size):
@@ -98,7 +103,7 @@ class _Crew:
         worker = self._workers[place] or _Worker(self._folder / str(place))
         self._workers[place] = worker
         try:
-            worker.ready()
+            worker.ready(self._content)
             return result_from(worker.ask(_image_request(job), self._limit_s)["result"])
         except _Lost as lost:
             worker.end()
@@ -146,10 +151,14 @@ class _Worker:
             start_new_session=True,
         )
 
-    def ready(self) -> None:
-        """Wait until the process can take jobs, which does not count as time of a job. Raises _Lost."""
+    def ready(self, content: str) -> None:
+        """Wait until the process can take jobs, which does not count as time of a job.
+
+        Raises _Lost, and SourcesChanged when the process has other kernels than those of this digest.
+        """
         if not self._is_ready:
-            self.ask({"ask": "compiler", "targets": []}, _START_LIMIT_S)
+            if self.ask({"ask": "kernels"}, _START_LIMIT_S)["content"] != content:
+                raise SourcesChanged
             self._is_ready = True
 
     def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:

@@ -67,9 +67,24 @@ class Sources:
     _digests: dict[tuple[str, str, Known], str] = field(default_factory=dict, repr=False)
 
     @cached_property
+    def _texts(self) -> dict[Path, str]:
+        return {path: path.read_text(encoding="utf-8") for path in sorted(self.folder.rglob("*.py"))}
+
+    @cached_property
+    def content(self) -> str:
+        """The digest of all files as they were read: what a compiler imports must be the same."""
+        texts = ((path.relative_to(self.folder).as_posix(), text) for path, text in self._texts.items())
+        return sha256(repr(list(texts)).encode()).hexdigest()
+
+    @cached_property
     def _modules(self) -> dict[str, _Module]:
-        paths = sorted(self.folder.rglob("*.py"))
-        return {self._module_name(path): _read(path, self._module_name(path)) for path in paths}
+        return {self._module_name(path): self._module(path, text) for path, text in self._texts.items()}
+
+    def _module(self, path: Path, text: str) -> _Module:
+        name, module = self._module_name(path), _Module({}, {})
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        _collect(module, ast.parse(text, path.name).body, package)
+        return module
 
     def _module_name(self, path: Path) -> str:
         parts = path.relative_to(self.folder).with_suffix("").parts
@@ -186,13 +201,6 @@ def sources() -> Sources:
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
-
-
-def _read(path: Path, name: str) -> _Module:
-    tree = ast.parse(path.read_text(encoding="utf-8"), path.name)
-    module = _Module({}, {})
-    _collect(module, tree.body, name if path.name == "__init__.py" else name.rpartition(".")[0])
-    return module
 
 
 def _collect(module: _Module, statements: Iterable[ast.stmt], package: str) -> None:

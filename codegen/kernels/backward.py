@@ -10,17 +10,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from codegen.kernels.forward import key_ranges
 from codegen.kernels.tiles import (
     LOG2E,
     bias_tile,
-    diagonal,
     in_window,
     kept,
+    key_ranges,
     load_tile,
+    make_window,
     matmul,
+    place,
+    query_ranges,
     sequence,
     store_tile,
+    tile_source,
 )
 
 
@@ -33,75 +36,94 @@ def bwd_preprocess(
 ):  # fmt: skip
     """Delta[row] = sum over the head dim of O x dO, in float32. Grid (tiles of queries, query heads, sequences)."""
     z = tl.program_id(2)
-    head = tl.program_id(1).to(tl.int64)
+    head = tl.program_id(1)
+    first = tl.program_id(0) * BLOCK_M
     start_q, _, seqlen_q, _ = sequence(z, cu_seqlens_q, cu_seqlens_q, num_seqlens, max_seqlen_q, 0)
-    batch = z.to(tl.int64)
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = tl.arange(0, BLOCK_DMODEL)
-    o_base = Out + batch * stride_oz + head * stride_oh + start_q.to(tl.int64) * stride_om
-    do_base = DOut + batch * stride_doz + head * stride_doh + start_q.to(tl.int64) * stride_dom
-    o = load_tile(o_base, rows, stride_om, columns, seqlen_q, head_dim, True, PADDED_HEAD).to(tl.float32)
-    do = load_tile(do_base, rows, stride_dom, columns, seqlen_q, head_dim, True, PADDED_HEAD).to(tl.float32)
-    tl.store(Delta + batch * stride_lz + head * stride_lh + start_q + rows, tl.sum(o * do, 1), mask=rows < seqlen_q)
+    o_base = place(Out, z, stride_oz, head, stride_oh, start_q, stride_om)
+    do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
+    o_source = tile_source(o_base, seqlen_q, stride_om, head_dim, BLOCK_M, BLOCK_DMODEL, 0)
+    do_source = tile_source(do_base, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, 0)
+    o = load_tile(o_source, o_base, first, seqlen_q, stride_om, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0)
+    do = load_tile(
+        do_source, do_base, first, seqlen_q, stride_dom, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0
+    )
+    rows = first + tl.arange(0, BLOCK_M)
+    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+    tl.store(place(Delta, z, stride_lz, head, stride_lh, start_q, 1) + rows, delta, mask=rows < seqlen_q)
+
+
+@triton.jit
+def log2_sums(lse, rows, seqlen_q):
+    """Log-sum-exps in units of log 2; +inf for rows that see no key or do not exist, so that their P is zero."""
+    return tl.where((rows < seqlen_q) & (lse != float("-inf")), lse * LOG2E, float("inf"))
 
 
 @triton.jit
 def probabilities(
-    scores, lse, rows, keys, b_base, stride_bm, stride_bn, seqlen_q, seqlen_k, scale,
-    diagonal_k, window_left, window_right,
-    MASKED: tl.constexpr, CAUSAL_TYPE: tl.constexpr, BIAS_TYPE: tl.constexpr,
+    scores, lse, rows, keys, bias, seqlen_q, seqlen_k, scale, window,
+    WINDOWED: tl.constexpr, BIAS_TYPE: tl.constexpr,
 ):  # fmt: skip
-    """P from raw scores. All arguments broadcast to the tile; `lse` is in units of log 2, +inf in rows without keys."""
-    scores = scores * scale
+    """P from raw scores. `lse`, `rows` and `keys` broadcast to the tile."""
     if BIAS_TYPE != 0:
-        scores += LOG2E * bias_tile(b_base, rows, keys, stride_bm, stride_bn, seqlen_q, seqlen_k)
-    p = tl.exp2(scores - lse)
-    if MASKED:
-        visible = (keys < seqlen_k) & (rows < seqlen_q)
-        if CAUSAL_TYPE != 0:
-            visible = visible & in_window(rows, keys, diagonal_k, window_left, window_right)
-        p = tl.where(visible, p, 0.0)
+        p = tl.exp2(scores * scale + bias_tile(bias, rows, keys, seqlen_q, seqlen_k) - lse)
+    else:
+        p = tl.exp2(scores * scale - lse)
+    if WINDOWED:
+        p = tl.where(in_window(rows, keys, window), p, 0.0)
     return p
 
 
 @triton.jit
-def row_lse(base, rows, seqlen_q):
-    """The log-sum-exp of rows in units of log 2; +inf where a row has no keys, so that its P is zero."""
-    lse = tl.load(base + rows, mask=rows < seqlen_q, other=float("-inf"))
-    return tl.where(lse == float("-inf"), float("inf"), lse * LOG2E)
+def add_queries(
+    dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
+    WINDOWED: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr,
+):  # fmt: skip
+    """Add one tile of queries to dK (not scaled yet) and dV of a tile of keys.
+
+    Transposed throughout: keys down, queries across, so that no product needs a transposed P.
+    """
+    p = probabilities(
+        matmul(k, tl.trans(q)), log2_sums(lse, rows, seqlen_q)[None, :], rows[None, :], keys[:, None],
+        bias, seqlen_q, seqlen_k, scale, window, WINDOWED, BIAS_TYPE,
+    )  # fmt: skip
+    dp = matmul(v, tl.trans(do))
+    if ENABLE_DROPOUT:
+        seed, head, dropout_p = drawing
+        keep = kept(rows[None, :], keys[:, None], drawing)
+        factor = 1.0 / (1.0 - dropout_p)
+        dv += matmul(tl.where(keep, p * factor, 0.0).to(do.dtype), do)
+        dp = tl.where(keep, dp * factor, 0.0)
+    else:
+        dv += matmul(p.to(do.dtype), do)
+    ds = p * (dp - delta[None, :])
+    dk += matmul(ds.to(q.dtype), q)
+    return dk, dv
 
 
 @triton.jit
 def visit_queries(
-    dk, dv, k, v, low, high, q_base, do_base, b_base, l_base, d_base,
-    stride_qm, stride_dom, stride_bm, stride_bn,
-    keys, columns, seqlen_q, seqlen_k, head_dim, scale, dropout_p, seed, head,
-    diagonal_k, window_left, window_right,
-    MASKED: tl.constexpr, CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr,
+    dk, dv, k, v, low, high, q_source, do_source, q_base, do_base, l_base, d_base, stride_qm, stride_dom,
+    keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, MASKED: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """Add the queries [low, high) to dK (not scaled yet) and dV of a tile of keys."""
-    for start in range(low, high, BLOCK_M):
+    """Add the queries [low, high) of one head to dK and dV of a tile of keys."""
+    for start in tl.range(low, high, BLOCK_M):
         rows = start + tl.arange(0, BLOCK_M)
-        q = load_tile(q_base, rows, stride_qm, columns, seqlen_q, head_dim, MASKED, PADDED_HEAD)
-        do = load_tile(do_base, rows, stride_dom, columns, seqlen_q, head_dim, MASKED, PADDED_HEAD)
-        lse = row_lse(l_base, rows, seqlen_q)
-        delta = tl.load(d_base + rows, mask=rows < seqlen_q, other=0.0)
-        # Transposed throughout: keys down, queries across, so that no product needs a transposed P.
-        p = probabilities(
-            matmul(k, tl.trans(q)), lse[None, :], rows[None, :], keys[:, None], b_base, stride_bm, stride_bn,
-            seqlen_q, seqlen_k, scale, diagonal_k, window_left, window_right, MASKED, CAUSAL_TYPE, BIAS_TYPE,
+        q = load_tile(
+            q_source, q_base, start, seqlen_q, stride_qm, head_dim, MASKED, PADDED_HEAD,
+            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
         )  # fmt: skip
-        dp = matmul(v, tl.trans(do))
-        if ENABLE_DROPOUT:
-            keep = kept(seed, head, rows[None, :], keys[:, None], dropout_p)
-            factor = 1.0 / (1.0 - dropout_p)
-            dv += matmul(tl.where(keep, p * factor, 0.0).to(do.dtype), do)
-            dp = tl.where(keep, dp * factor, 0.0)
-        else:
-            dv += matmul(p.to(do.dtype), do)
-        ds = p * (dp - delta[None, :])
-        dk += matmul(ds.to(q.dtype), q)
+        do = load_tile(
+            do_source, do_base, start, seqlen_q, stride_dom, head_dim, MASKED, PADDED_HEAD,
+            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
+        lse = tl.load(l_base + rows, mask=rows < seqlen_q, other=float("-inf"))
+        delta = tl.load(d_base + rows, mask=rows < seqlen_q, other=0.0)
+        dk, dv = add_queries(
+            dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
+            MASKED and CAUSAL_TYPE != 0, ENABLE_DROPOUT, BIAS_TYPE,
+        )  # fmt: skip
     return dk, dv
 
 
@@ -114,8 +136,8 @@ def dk_dv_tile(
     cu_seqlens_q, cu_seqlens_k, num_seqlens,
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
-    PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one tile of keys of one key head, summed over the query heads that share it."""
     start_q, start_k, seqlen_q, seqlen_k = sequence(
@@ -123,114 +145,143 @@ def dk_dv_tile(
     )
     first = tile * BLOCK_N
     if first < seqlen_k:
-        batch = z.to(tl.int64)
-        at_k = head_k.to(tl.int64)
         keys = first + tl.arange(0, BLOCK_N)
-        columns = tl.arange(0, BLOCK_DMODEL)
-        k_base = K + batch * stride_kz + at_k * stride_kh + start_k.to(tl.int64) * stride_kn
-        v_base = V + batch * stride_vz + at_k * stride_vh + start_k.to(tl.int64) * stride_vn
-        k = load_tile(k_base, keys, stride_kn, columns, seqlen_k, head_dim, True, PADDED_HEAD)
-        v = load_tile(v_base, keys, stride_vn, columns, seqlen_k, head_dim, True, PADDED_HEAD)
-        diagonal_k = diagonal(seqlen_q, seqlen_k, bottom_right)
+        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
         low, full_low, full_high, high = query_ranges(
-            first, BLOCK_N, seqlen_q, seqlen_k, diagonal_k, window_left, window_right, CAUSAL_TYPE, BLOCK_M
+            first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N
         )
+        scale = sm_scale * LOG2E
+        group = num_heads_q // num_heads_k
+        # Rows of descriptors are counted from the first sequence, so that the place of a tile of keys is no term of
+        # `keys`: Triton 3.6 and 3.9, when they part a tile for two warp groups, else move the second half twice.
+        end_k = start_k + seqlen_k
+        k_base = place(K, z, stride_kz, head_k, stride_kh, 0 * z, 0)
+        v_base = place(V, z, stride_vz, head_k, stride_vh, 0 * z, 0)
+        k_source = tile_source(k_base, end_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        v_source = tile_source(v_base, end_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        k = load_tile(
+            k_source, k_base, start_k + first, end_k, stride_kn, head_dim, True, PADDED_HEAD,
+            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
+        v = load_tile(
+            v_source, v_base, start_k + first, end_k, stride_vn, head_dim, True, PADDED_HEAD,
+            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
         dk = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
         dv = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
-        group = num_heads_q // num_heads_k
-        for member in range(group):
-            head = head_k * group + member
-            at = head.to(tl.int64)
-            q_base = Q + batch * stride_qz + at * stride_qh + start_q.to(tl.int64) * stride_qm
-            do_base = DOut + batch * stride_doz + at * stride_doh + start_q.to(tl.int64) * stride_dom
-            b_base = Bias + batch * stride_bz + at * stride_bh
-            l_base = Lse + batch * stride_lz + at * stride_lh + start_q
-            d_base = Delta + batch * stride_lz + at * stride_lh + start_q
-            number = z * num_heads_q + head
-            if CAUSAL_TYPE != 0:
-                dk, dv = visit_queries(
-                    dk, dv, k, v, low, full_low, q_base, do_base, b_base, l_base, d_base,
-                    stride_qm, stride_dom, stride_bm, stride_bn, keys, columns, seqlen_q, seqlen_k, head_dim,
-                    sm_scale * LOG2E, dropout_p, seed, number, diagonal_k, window_left, window_right,
-                    True, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M,
+        if TENSOR_COPY == 2:
+            # One loop over the queries of all heads, always masked: a warp group fetches for the others.
+            head_q = head_k * group
+            end_q = start_q + seqlen_q
+            q_base = place(Q, z, stride_qz, head_q, stride_qh, 0 * z, 0)
+            do_base = place(DOut, z, stride_doz, head_q, stride_doh, 0 * z, 0)
+            l_base = place(Lse, z, stride_lz, head_q, stride_lh, 0 * z, 0)
+            d_base = place(Delta, z, stride_lz, head_q, stride_lh, 0 * z, 0)
+            tile_q: tl.constexpr = [1, BLOCK_M, BLOCK_DMODEL]
+            q_heads = tl.make_tensor_descriptor(q_base, [group, end_q, head_dim], [stride_qh, stride_qm, 1], tile_q)
+            do_heads = tl.make_tensor_descriptor(do_base, [group, end_q, head_dim], [stride_doh, stride_dom, 1], tile_q)
+            l_heads = tl.make_tensor_descriptor(l_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
+            d_heads = tl.make_tensor_descriptor(d_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
+            tiles = tl.cdiv(high - low, BLOCK_M)
+            for step in tl.range(0, group * tiles, warp_specialize=True):
+                member = step // tiles
+                start = low + (step - member * tiles) * BLOCK_M
+                rows = start + tl.arange(0, BLOCK_M)
+                q = q_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
+                do = do_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
+                lse = l_heads.load([member, start_q + start]).reshape([BLOCK_M])
+                delta = d_heads.load([member, start_q + start]).reshape([BLOCK_M])
+                bias = (place(Bias, z, stride_bz, head_q + member, stride_bh, 0 * z, 0), stride_bm, stride_bn)
+                drawing = (seed, z * num_heads_q + head_q + member, dropout_p)
+                dk, dv = add_queries(
+                    dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
+                    CAUSAL_TYPE != 0, ENABLE_DROPOUT, BIAS_TYPE,
                 )  # fmt: skip
-            dk, dv = visit_queries(
-                dk, dv, k, v, full_low, full_high, q_base, do_base, b_base, l_base, d_base,
-                stride_qm, stride_dom, stride_bm, stride_bn, keys, columns, seqlen_q, seqlen_k, head_dim,
-                sm_scale * LOG2E, dropout_p, seed, number, diagonal_k, window_left, window_right,
-                False, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M,
-            )  # fmt: skip
-            dk, dv = visit_queries(
-                dk, dv, k, v, full_high, high, q_base, do_base, b_base, l_base, d_base,
-                stride_qm, stride_dom, stride_bm, stride_bn, keys, columns, seqlen_q, seqlen_k, head_dim,
-                sm_scale * LOG2E, dropout_p, seed, number, diagonal_k, window_left, window_right,
-                True, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M,
-            )  # fmt: skip
-        dk_base = DK + batch * stride_dkz + at_k * stride_dkh + start_k.to(tl.int64) * stride_dkn
-        dv_base = DV + batch * stride_dvz + at_k * stride_dvh + start_k.to(tl.int64) * stride_dvn
-        dk = (dk * sm_scale).to(DK.dtype.element_ty)
-        store_tile(dk_base, keys, stride_dkn, columns, seqlen_k, head_dim, dk, PADDED_HEAD)
-        store_tile(dv_base, keys, stride_dvn, columns, seqlen_k, head_dim, dv.to(DV.dtype.element_ty), PADDED_HEAD)
+        else:
+            for member in range(group):
+                head = head_k * group + member
+                q_base = place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm)
+                do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
+                l_base = place(Lse, z, stride_lz, head, stride_lh, start_q, 1)
+                d_base = place(Delta, z, stride_lz, head, stride_lh, start_q, 1)
+                q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+                do_source = tile_source(do_base, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+                bias = (place(Bias, z, stride_bz, head, stride_bh, 0 * z, 0), stride_bm, stride_bn)
+                drawing = (seed, z * num_heads_q + head, dropout_p)
+                if CAUSAL_TYPE != 0:
+                    dk, dv = visit_queries(
+                        dk, dv, k, v, low, full_low, q_source, do_source, q_base, do_base, l_base, d_base,
+                        stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, True,
+                        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
+                    )  # fmt: skip
+                dk, dv = visit_queries(
+                    dk, dv, k, v, full_low, full_high, q_source, do_source, q_base, do_base, l_base, d_base,
+                    stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, False,
+                    CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
+                )  # fmt: skip
+                dk, dv = visit_queries(
+                    dk, dv, k, v, full_high, high, q_source, do_source, q_base, do_base, l_base, d_base,
+                    stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, True,
+                    CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
+                )  # fmt: skip
+        dk_base = place(DK, z, stride_dkz, head_k, stride_dkh, start_k, stride_dkn)
+        dv_base = place(DV, z, stride_dvz, head_k, stride_dvh, start_k, stride_dvn)
+        store_tile(
+            dk_base, first, seqlen_k, stride_dkn, head_dim, dk * sm_scale, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL
+        )
+        store_tile(dv_base, first, seqlen_k, stride_dvn, head_dim, dv, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
 
 
 @triton.jit
-def query_ranges(
-    first, BLOCK_N: tl.constexpr, seqlen_q, seqlen_k, diagonal_k, window_left, window_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr,
+def add_keys(
+    dq, q, do, lse, delta, k, v, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
+    db_base, stride_dbm, stride_dbn, store_dbias, MASKED: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr,
 ):  # fmt: skip
-    """Queries that see a tile of keys: [low, high), of which all in [full_low, full_high) see the whole tile.
-
-    Query i sees key j when j - diagonal - window_right <= i <= j - diagonal + window_left.
-    """
-    low = 0
-    full_low = 0
-    high = seqlen_q
-    full_high = seqlen_q // BLOCK_M * BLOCK_M
-    # A tile that reaches beyond the keys is masked throughout.
-    if first + BLOCK_N > seqlen_k:
-        full_high = 0
-    if CAUSAL_TYPE != 0:
-        last = first + BLOCK_N - 1
-        end = tl.minimum(last, seqlen_k - 1)
-        high = tl.maximum(tl.minimum(seqlen_q, end - diagonal_k + window_left + 1), 0)
-        low = tl.minimum(tl.maximum(first - diagonal_k - window_right, 0), high) // BLOCK_M * BLOCK_M
-        seen_by_all = tl.maximum(last - diagonal_k - window_right, 0)
-        full_low = tl.minimum((seen_by_all + BLOCK_M - 1) // BLOCK_M, (high + BLOCK_M - 1) // BLOCK_M) * BLOCK_M
-        full_low = tl.maximum(full_low, low)
-        stop = tl.maximum(tl.minimum(seqlen_q, first - diagonal_k + window_left + 1), 0) // BLOCK_M * BLOCK_M
-        full_high = tl.maximum(tl.minimum(stop, full_high), full_low)
-    return low, full_low, full_high, high
+    """Add one tile of keys to dQ (not scaled yet) of a tile of queries, and store dBias where it is wanted."""
+    p = probabilities(
+        matmul(q, tl.trans(k)), lse[:, None], rows[:, None], keys[None, :],
+        bias, seqlen_q, seqlen_k, scale, window, MASKED and CAUSAL_TYPE != 0, BIAS_TYPE,
+    )  # fmt: skip
+    if MASKED:
+        p = tl.where((keys < seqlen_k)[None, :], p, 0.0)
+    dp = matmul(do, tl.trans(v))
+    if ENABLE_DROPOUT:
+        seed, head, dropout_p = drawing
+        keep = kept(rows[:, None], keys[None, :], drawing)
+        dp = tl.where(keep, dp * (1.0 / (1.0 - dropout_p)), 0.0)
+    ds = p * (dp - delta[:, None])
+    if BIAS_TYPE != 0:
+        if store_dbias != 0:
+            places = db_base + rows.to(tl.int64)[:, None] * stride_dbm + keys.to(tl.int64)[None, :] * stride_dbn
+            inside = (rows < seqlen_q)[:, None] & (keys < seqlen_k)[None, :]
+            tl.store(places, ds.to(db_base.dtype.element_ty), mask=inside)
+    dq += matmul(ds.to(k.dtype), k)
+    return dq
 
 
 @triton.jit
 def visit_keys_backward(
-    dq, q, do, lse, delta, low, high, k_base, v_base, b_base, db_base,
-    stride_kn, stride_vn, stride_bm, stride_bn, stride_dbm, stride_dbn, store_dbias,
-    rows, columns, seqlen_q, seqlen_k, head_dim, scale, dropout_p, seed, head,
-    diagonal_k, window_left, window_right,
-    MASKED: tl.constexpr, CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr,
+    dq, q, do, lse, delta, low, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+    rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+    db_base, stride_dbm, stride_dbn, store_dbias, MASKED: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """Add the keys [low, high) to dQ (not scaled yet) of a tile of queries, and store dBias where it is wanted."""
-    for start in range(low, high, BLOCK_N):
-        keys = start + tl.arange(0, BLOCK_N)
-        k = load_tile(k_base, keys, stride_kn, columns, seqlen_k, head_dim, MASKED, PADDED_HEAD)
-        v = load_tile(v_base, keys, stride_vn, columns, seqlen_k, head_dim, MASKED, PADDED_HEAD)
-        p = probabilities(
-            matmul(q, tl.trans(k)), lse[:, None], rows[:, None], keys[None, :], b_base, stride_bm, stride_bn,
-            seqlen_q, seqlen_k, scale, diagonal_k, window_left, window_right, MASKED, CAUSAL_TYPE, BIAS_TYPE,
+    """Add the keys [low, high) to dQ of a tile of queries."""
+    for start in tl.range(low, high, BLOCK_N, warp_specialize=TENSOR_COPY == 2):
+        k = load_tile(
+            k_source, k_base, start, seqlen_k, stride_kn, head_dim, MASKED, PADDED_HEAD,
+            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
         )  # fmt: skip
-        dp = matmul(do, tl.trans(v))
-        if ENABLE_DROPOUT:
-            keep = kept(seed, head, rows[:, None], keys[None, :], dropout_p)
-            dp = tl.where(keep, dp / (1.0 - dropout_p), 0.0)
-        ds = p * (dp - delta[:, None])
-        if BIAS_TYPE != 0:
-            if store_dbias != 0:
-                places = rows.to(tl.int64)[:, None] * stride_dbm + keys.to(tl.int64)[None, :] * stride_dbn
-                inside = (rows < seqlen_q)[:, None] & (keys < seqlen_k)[None, :]
-                tl.store(db_base + places, ds.to(db_base.dtype.element_ty), mask=inside)
-        dq += matmul(ds.to(k.dtype), k)
+        v = load_tile(
+            v_source, v_base, start, seqlen_k, stride_vn, head_dim, MASKED, PADDED_HEAD,
+            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
+        dq = add_keys(
+            dq, q, do, lse, delta, k, v, rows, start + tl.arange(0, BLOCK_N), seqlen_q, seqlen_k, scale, window,
+            bias, drawing, db_base, stride_dbm, stride_dbn, store_dbias, MASKED, CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE,
+        )  # fmt: skip
     return dq
 
 
@@ -243,8 +294,8 @@ def dq_tile(
     stride_lz, stride_lh, cu_seqlens_q, cu_seqlens_k, num_seqlens,
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
-    PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """dQ of one tile of queries of one head. dBias is written only where the window lets a key be seen."""
     start_q, start_k, seqlen_q, seqlen_k = sequence(
@@ -252,53 +303,70 @@ def dq_tile(
     )
     first = tile * BLOCK_M
     if first < seqlen_q:
-        batch = z.to(tl.int64)
-        at = head.to(tl.int64)
-        at_k = (head // (num_heads_q // num_heads_k)).to(tl.int64)
-        q_base = Q + batch * stride_qz + at * stride_qh + start_q.to(tl.int64) * stride_qm
-        k_base = K + batch * stride_kz + at_k * stride_kh + start_k.to(tl.int64) * stride_kn
-        v_base = V + batch * stride_vz + at_k * stride_vh + start_k.to(tl.int64) * stride_vn
-        do_base = DOut + batch * stride_doz + at * stride_doh + start_q.to(tl.int64) * stride_dom
-        b_base = Bias + batch * stride_bz + at * stride_bh
-        db_base = DBias + batch * stride_dbz + at * stride_dbh
+        head_k = head // (num_heads_q // num_heads_k)
         rows = first + tl.arange(0, BLOCK_M)
-        columns = tl.arange(0, BLOCK_DMODEL)
-        q = load_tile(q_base, rows, stride_qm, columns, seqlen_q, head_dim, True, PADDED_HEAD)
-        do = load_tile(do_base, rows, stride_dom, columns, seqlen_q, head_dim, True, PADDED_HEAD)
-        lse = row_lse(Lse + batch * stride_lz + at * stride_lh + start_q, rows, seqlen_q)
-        d_base = Delta + batch * stride_lz + at * stride_lh + start_q
-        delta = tl.load(d_base + rows, mask=rows < seqlen_q, other=0.0)
-        diagonal_k = diagonal(seqlen_q, seqlen_k, bottom_right)
-        low, full_low, full_high, high = key_ranges(
-            first, BLOCK_M, seqlen_q, seqlen_k, diagonal_k, window_left, window_right, CAUSAL_TYPE, BLOCK_N
-        )
-        number = z * num_heads_q + head
+        # See dk_dv_tile: the place of the queries is no term of `rows`.
+        end_q = start_q + seqlen_q
+        q_base = place(Q, z, stride_qz, head, stride_qh, 0 * z, 0)
+        do_base = place(DOut, z, stride_doz, head, stride_doh, 0 * z, 0)
+        l_base = place(Lse, z, stride_lz, head, stride_lh, 0 * z, 0)
+        d_base = place(Delta, z, stride_lz, head, stride_lh, 0 * z, 0)
+        k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
+        v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
+        q_source = tile_source(q_base, end_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+        do_source = tile_source(do_base, end_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+        q = load_tile(
+            q_source, q_base, start_q + first, end_q, stride_qm, head_dim, True, PADDED_HEAD,
+            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
+        do = load_tile(
+            do_source, do_base, start_q + first, end_q, stride_dom, head_dim, True, PADDED_HEAD,
+            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
+        )  # fmt: skip
+        if TENSOR_COPY == 2:
+            lse = tl.make_tensor_descriptor(l_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
+            delta = tl.make_tensor_descriptor(d_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
+        else:
+            lse = tl.load(l_base + start_q + rows, mask=rows < seqlen_q, other=float("-inf"))
+            delta = tl.load(d_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
+        lse = log2_sums(lse, rows, seqlen_q)
+        k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
+        low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
+        scale = sm_scale * LOG2E
+        bias = (place(Bias, z, stride_bz, head, stride_bh, 0 * z, 0), stride_bm, stride_bn)
+        db_base = place(DBias, z, stride_dbz, head, stride_dbh, 0 * z, 0)
+        drawing = (seed, z * num_heads_q + head, dropout_p)
         dq = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
-        if CAUSAL_TYPE != 0:
+        if TENSOR_COPY == 2:
+            # One loop, always masked: a warp group fetches for the others.
+            full_low = low
+            full_high = low
+        elif CAUSAL_TYPE != 0:
             dq = visit_keys_backward(
-                dq, q, do, lse, delta, low, full_low, k_base, v_base, b_base, db_base,
-                stride_kn, stride_vn, stride_bm, stride_bn, stride_dbm, stride_dbn, store_dbias,
-                rows, columns, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, dropout_p, seed, number,
-                diagonal_k, window_left, window_right,
-                True, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N,
+                dq, q, do, lse, delta, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+                rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+                db_base, stride_dbm, stride_dbn, store_dbias, True,
+                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
+            )  # fmt: skip
+        if TENSOR_COPY != 2:
+            dq = visit_keys_backward(
+                dq, q, do, lse, delta, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+                rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+                db_base, stride_dbm, stride_dbn, store_dbias, False,
+                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
             )  # fmt: skip
         dq = visit_keys_backward(
-            dq, q, do, lse, delta, full_low, full_high, k_base, v_base, b_base, db_base,
-            stride_kn, stride_vn, stride_bm, stride_bn, stride_dbm, stride_dbn, store_dbias,
-            rows, columns, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, dropout_p, seed, number,
-            diagonal_k, window_left, window_right,
-            False, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N,
+            dq, q, do, lse, delta, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+            db_base, stride_dbm, stride_dbn, store_dbias, True,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
         )  # fmt: skip
-        dq = visit_keys_backward(
-            dq, q, do, lse, delta, full_high, high, k_base, v_base, b_base, db_base,
-            stride_kn, stride_vn, stride_bm, stride_bn, stride_dbm, stride_dbn, store_dbias,
-            rows, columns, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, dropout_p, seed, number,
-            diagonal_k, window_left, window_right,
-            True, CAUSAL_TYPE, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N,
-        )  # fmt: skip
-        dq_base = DQ + batch * stride_dqz + at * stride_dqh + start_q.to(tl.int64) * stride_dqm
-        dq = (dq * sm_scale).to(DQ.dtype.element_ty)
-        store_tile(dq_base, rows, stride_dqm, columns, seqlen_q, head_dim, dq, PADDED_HEAD)
+        dq_base = place(DQ, z, stride_dqz, head, stride_dqh, start_q, stride_dqm)
+        store_tile(
+            dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL
+        )
 
 
 @triton.jit
@@ -310,8 +378,8 @@ def bwd_kernel_dk_dv(
     cu_seqlens_q, cu_seqlens_k, num_seqlens,
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
-    PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
 ):  # fmt: skip
     """dK and dV. Grid (tiles of keys, key heads, sequences)."""
     dk_dv_tile(
@@ -321,7 +389,7 @@ def bwd_kernel_dk_dv(
         stride_dkz, stride_dkh, stride_dkn, stride_dvz, stride_dvh, stride_dvn, stride_lz, stride_lh,
         cu_seqlens_q, cu_seqlens_k, num_seqlens, num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
         sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N,
+        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N, TENSOR_COPY,
     )  # fmt: skip
 
 
@@ -334,19 +402,21 @@ def bwd_kernel_dq(
     stride_lz, stride_lh, cu_seqlens_q, cu_seqlens_k, num_seqlens,
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
-    PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
 ):  # fmt: skip
-    """dQ, and dBias where `store_dbias` is not 0. Grid (tiles of queries, query heads, sequences)."""
+    """dQ and dBias. Grid (tiles of queries, query heads, sequences)."""
+    # The last tiles see the most keys under a causal mask: they start first.
     dq_tile(
-        tl.program_id(0), tl.program_id(1), tl.program_id(2), Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,
+        tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1), tl.program_id(2),
+        Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,
         stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
         stride_bz, stride_bh, stride_bm, stride_bn, stride_doz, stride_doh, stride_dom,
         stride_dqz, stride_dqh, stride_dqm, stride_dbz, stride_dbh, stride_dbm, stride_dbn, store_dbias,
         stride_lz, stride_lh, cu_seqlens_q, cu_seqlens_k, num_seqlens,
         num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
         sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N,
+        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N, TENSOR_COPY,
     )  # fmt: skip
 
 
@@ -360,8 +430,8 @@ def bwd_kernel_fuse(
     cu_seqlens_q, cu_seqlens_k, num_seqlens,
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
-    PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
 ):  # fmt: skip
     """dK, dV and dQ. Grid (tiles of keys x key heads + tiles of queries x query heads, 1, sequences).
 
@@ -380,16 +450,17 @@ def bwd_kernel_fuse(
             stride_dkz, stride_dkh, stride_dkn, stride_dvz, stride_dvh, stride_dvn, stride_lz, stride_lh,
             cu_seqlens_q, cu_seqlens_k, num_seqlens, num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
             sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N, TENSOR_COPY,
         )  # fmt: skip
     else:
         dq_tile(
-            (program - split) % tiles_q, (program - split) // tiles_q, z, Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,
+            tiles_q - 1 - (program - split) % tiles_q, (program - split) // tiles_q, z,
+            Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,
             stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
             stride_bz, stride_bh, stride_bm, stride_bn, stride_doz, stride_doh, stride_dom,
             stride_dqz, stride_dqh, stride_dqm, stride_dbz, stride_dbh, stride_dbm, stride_dbn, store_dbias,
             stride_lz, stride_lh, cu_seqlens_q, cu_seqlens_k, num_seqlens,
             num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
             sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
-            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, BLOCK_N, TENSOR_COPY,
         )  # fmt: skip

@@ -140,7 +140,9 @@ def bias_tile(bias, rows, keys, seqlen_q, seqlen_k):
 
 
 @triton.jit
-def key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+def key_ranges(
+    first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
     """Keys that a tile of queries sees: [low, high), of which [full_low, full_high) is seen by all of its rows.
 
     All but `high` are multiples of BLOCK_N.
@@ -163,7 +165,9 @@ def key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLO
 
 
 @triton.jit
-def query_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+def query_ranges(
+    first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
     """Queries that see a tile of keys: [low, high), of which all in [full_low, full_high) see the whole tile.
 
     All but `high` are multiples of BLOCK_M. Keys beyond the last count as seen: what comes of them is not stored.

@@ -1,0 +1,70 @@
+"""The build folder: what is there is used, what is damaged is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.aot.folder import BuildFolder
+from codegen.aot.result import Result
+from tests.aot.tiny import failed, fake, make_root, plans_of
+
+KEY = "ab" * 32
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> tuple[BuildFolder, Result]:
+    _, (plan,) = plans_of(make_root(tmp_path, "gfx942"), "gfx942")
+    result, data = fake(plan.wanted[0])
+    folder = BuildFolder(tmp_path / "build")
+    folder.keep(KEY, result, data)
+    return folder, result
+
+
+def only(folder: BuildFolder, pattern: str) -> Path:
+    (path,) = folder.path.rglob(pattern)
+    return path
+
+
+def test_what_is_kept_comes_back(built: tuple[BuildFolder, Result]) -> None:
+    folder, result = built
+    assert folder.result(KEY) == result
+    assert folder.result("cd" * 32) is None
+    folder.keep(KEY, failed("timeout"), b"")
+    assert folder.result(KEY) == failed("timeout")
+
+
+def test_a_damaged_image_counts_as_absent(built: tuple[BuildFolder, Result]) -> None:
+    folder, result = built
+    assert result.binary
+    path = only(folder, result.binary.digest)
+    path.write_bytes(b"")
+    assert folder.result(KEY) is None
+    path.unlink()
+    assert folder.result(KEY) is None
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40])
+def test_a_result_that_was_cut_short_counts_as_absent(built: tuple[BuildFolder, Result], cut: int) -> None:
+    folder, _ = built
+    path = only(folder, f"{KEY}.json")
+    path.write_bytes(path.read_bytes()[:cut])
+    assert folder.result(KEY) is None
+
+
+@pytest.mark.parametrize(("old", "new"), [('"ok"', '"lost"'), ('"ok"', '"timeout"'), ('"warps": 4', '"warps": -4')])
+def test_a_result_that_is_none_counts_as_absent(built: tuple[BuildFolder, Result], old: str, new: str) -> None:
+    folder, _ = built
+    path = only(folder, f"{KEY}.json")
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    assert folder.result(KEY) is None
+
+
+def test_files_on_their_way_are_gone_afterwards(built: tuple[BuildFolder, Result]) -> None:
+    folder, _ = built
+    with folder.scratch() as scratch:
+        (scratch / "x").write_bytes(b"x")
+    assert [path for path in folder.path.iterdir() if path.name.startswith(".")] == []
