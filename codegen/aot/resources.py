@@ -193,15 +193,19 @@ class _Reader:
                 self.line(number, line)
 
     def line(self, number: int, line: str) -> None:
-        found, directive = _LINE.fullmatch(line), _DIRECTIVE.fullmatch(line)
-        if found:
-            self.image(number, found[1], found[2])
-        elif directive:
-            self._header[directive[1]] = tuple(directive[2].split())
+        if line.startswith("#! "):
+            self.directive(number, line)
         elif line.startswith("["):
             self.block(number, line)
         elif line.strip():
+            self.image(number, line)
+
+    def directive(self, number: int, line: str) -> None:
+        found = _DIRECTIVE.fullmatch(line)
+        if found is None:
             self.fault(number, f"this is no line of a resource file: `{line[:60]}`")
+        else:
+            self._header[found[1]] = tuple(found[2].split())
 
     def block(self, number: int, line: str) -> None:
         found = _HEAD.fullmatch(line)
@@ -212,13 +216,16 @@ class _Reader:
         else:
             self._block = self._blocks[found[1]] = Block(number, found[2], found[3], {})
 
-    def image(self, number: int, config: str, outcome: str) -> None:
-        if self._block is None:
+    def image(self, number: int, line: str) -> None:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            self.fault(number, f"this is no line of a resource file: `{line[:60]}`")
+        elif self._block is None:
             self.fault(number, "a line stands before the first block")
-        elif config in self._block.lines:
-            self.fault(number, f"there are two lines for {config}")
+        elif found[1] in self._block.lines:
+            self.fault(number, f"there are two lines for {found[1]}")
         else:
-            self._block.lines[config] = number, outcome
+            self._block.lines[found[1]] = number, found[2]
 
     def result(self) -> ResourceFile | None:
         named = {name: self._header.get(name, ()) for name in ("iface", "arch", "key", "config", "columns")}

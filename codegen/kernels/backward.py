@@ -20,7 +20,7 @@ from codegen.kernels.tiles import (
     make_window,
     matmul,
     place,
-    query_ranges,
+    query_range,
     sequence,
     store_tile,
     tile_source,
@@ -53,9 +53,11 @@ def bwd_preprocess(
 
 
 @triton.jit
-def log2_sums(lse, rows, seqlen_q):
-    """Log-sum-exps in units of log 2; +inf for rows that see no key or do not exist, so that their P is zero."""
-    return tl.where((rows < seqlen_q) & (lse != float("-inf")), lse * LOG2E, float("inf"))
+def log2_sums(lse, SOME_EMPTY: tl.constexpr):
+    """Log-sum-exps in units of log 2; +inf for rows that see no key, so that their P is zero."""
+    if SOME_EMPTY:
+        lse = tl.where(lse == float("-inf"), float("inf"), lse)
+    return lse * LOG2E
 
 
 @triton.jit
@@ -76,15 +78,16 @@ def probabilities(
 @triton.jit
 def add_queries(
     dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
-    WINDOWED: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr,
 ):  # fmt: skip
     """Add one tile of queries to dK (not scaled yet) and dV of a tile of keys.
 
     Transposed throughout: keys down, queries across, so that no product needs a transposed P.
     """
     p = probabilities(
-        matmul(k, tl.trans(q)), log2_sums(lse, rows, seqlen_q)[None, :], rows[None, :], keys[:, None],
-        bias, seqlen_q, seqlen_k, scale, window, WINDOWED, BIAS_TYPE,
+        matmul(k, tl.trans(q)), log2_sums(lse, CAUSAL_TYPE != 0 or BIAS_TYPE != 0)[None, :],
+        rows[None, :], keys[:, None],
+        bias, seqlen_q, seqlen_k, scale, window, CAUSAL_TYPE != 0, BIAS_TYPE,
     )  # fmt: skip
     dp = matmul(v, tl.trans(do))
     if ENABLE_DROPOUT:
@@ -103,26 +106,72 @@ def add_queries(
 @triton.jit
 def visit_queries(
     dk, dv, k, v, low, high, q_source, do_source, q_base, do_base, l_base, d_base, stride_qm, stride_dom,
-    keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, MASKED: tl.constexpr,
+    keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """Add the queries [low, high) of one head to dK and dV of a tile of keys."""
+    """Add the queries [low, high) of one head to dK and dV of a tile of keys.
+
+    One loop, in which all tiles are masked: what several loops need at a time does not fit in the registers.
+    """
     for start in tl.range(low, high, BLOCK_M):
         rows = start + tl.arange(0, BLOCK_M)
         q = load_tile(
-            q_source, q_base, start, seqlen_q, stride_qm, head_dim, MASKED, PADDED_HEAD,
+            q_source, q_base, start, seqlen_q, stride_qm, head_dim, True, PADDED_HEAD,
             BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
         )  # fmt: skip
         do = load_tile(
-            do_source, do_base, start, seqlen_q, stride_dom, head_dim, MASKED, PADDED_HEAD,
+            do_source, do_base, start, seqlen_q, stride_dom, head_dim, True, PADDED_HEAD,
             BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
         )  # fmt: skip
-        lse = tl.load(l_base + rows, mask=rows < seqlen_q, other=float("-inf"))
+        # Of rows that do not exist Q and dO are zero: they add nothing.
+        lse = tl.load(l_base + rows, mask=rows < seqlen_q, other=0.0)
         delta = tl.load(d_base + rows, mask=rows < seqlen_q, other=0.0)
         dk, dv = add_queries(
             dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
-            MASKED and CAUSAL_TYPE != 0, ENABLE_DROPOUT, BIAS_TYPE,
+            CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE,
+        )  # fmt: skip
+    return dk, dv
+
+
+@triton.jit
+def visit_heads(
+    dk, dv, k, v, low, high, Q, DOut, Lse, Delta, bias, stride_bh,
+    stride_qh, stride_qm, stride_doh, stride_dom, stride_lh,
+    first_head, group, number, keys, start_q, seqlen_q, seqlen_k, head_dim, scale, window, dropout_p, seed,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """Add the queries [low, high) of `group` heads to dK and dV: one loop that a warp group of its own fetches for.
+
+    Pointers point to the sequence's batch entry.
+    """
+    end_q = start_q + seqlen_q
+    q_base = place(Q, first_head, stride_qh, first_head, 0, first_head, 0)
+    do_base = place(DOut, first_head, stride_doh, first_head, 0, first_head, 0)
+    l_base = place(Lse, first_head, stride_lh, first_head, 0, first_head, 0)
+    d_base = place(Delta, first_head, stride_lh, first_head, 0, first_head, 0)
+    q_heads = tl.make_tensor_descriptor(
+        q_base, [group, end_q, head_dim], [stride_qh, stride_qm, 1], [1, BLOCK_M, BLOCK_DMODEL]
+    )
+    do_heads = tl.make_tensor_descriptor(
+        do_base, [group, end_q, head_dim], [stride_doh, stride_dom, 1], [1, BLOCK_M, BLOCK_DMODEL]
+    )
+    l_heads = tl.make_tensor_descriptor(l_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
+    d_heads = tl.make_tensor_descriptor(d_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
+    tiles = tl.cdiv(high - low, BLOCK_M)
+    for step in tl.range(0, group * tiles, warp_specialize=True):
+        member = step // tiles
+        start = low + (step - member * tiles) * BLOCK_M
+        q = q_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
+        do = do_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
+        lse = l_heads.load([member, start_q + start]).reshape([BLOCK_M])
+        delta = d_heads.load([member, start_q + start]).reshape([BLOCK_M])
+        base, stride_bm, stride_bn = bias
+        dk, dv = add_queries(
+            dk, dv, k, v, q, do, lse, delta, start + tl.arange(0, BLOCK_M), keys, seqlen_q, seqlen_k, scale, window,
+            (base + (first_head + member).to(tl.int64) * stride_bh, stride_bm, stride_bn),
+            (seed, number + member, dropout_p), CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE,
         )  # fmt: skip
     return dk, dv
 
@@ -144,92 +193,57 @@ def dk_dv_tile(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
     first = tile * BLOCK_N
-    if first < seqlen_k:
-        keys = first + tl.arange(0, BLOCK_N)
-        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
-        low, full_low, full_high, high = query_ranges(
-            first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N
-        )
-        scale = sm_scale * LOG2E
-        group = num_heads_q // num_heads_k
-        # Rows of descriptors are counted from the first sequence, so that the place of a tile of keys is no term of
-        # `keys`: Triton 3.6 and 3.9, when they part a tile for two warp groups, else move the second half twice.
-        end_k = start_k + seqlen_k
-        k_base = place(K, z, stride_kz, head_k, stride_kh, 0 * z, 0)
-        v_base = place(V, z, stride_vz, head_k, stride_vh, 0 * z, 0)
-        k_source = tile_source(k_base, end_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-        v_source = tile_source(v_base, end_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-        k = load_tile(
-            k_source, k_base, start_k + first, end_k, stride_kn, head_dim, True, PADDED_HEAD,
-            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+    keys = first + tl.arange(0, BLOCK_N)
+    window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
+    low, high = query_range(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
+    # Rows are counted from the first sequence, so that the place of the tile is no term of `keys`: when Triton (3.6
+    # and 3.9) parts a tile for two warp groups, it else moves the keys of the second half twice.
+    end_k = start_k + seqlen_k
+    k_base = place(K, z, stride_kz, head_k, stride_kh, z, 0)
+    v_base = place(V, z, stride_vz, head_k, stride_vh, z, 0)
+    k_source = tile_source(k_base, end_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+    v_source = tile_source(v_base, end_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+    k = load_tile(
+        k_source, k_base, start_k + first, end_k, stride_kn, head_dim, True, PADDED_HEAD,
+        BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+    )  # fmt: skip
+    v = load_tile(
+        v_source, v_base, start_k + first, end_k, stride_vn, head_dim, True, PADDED_HEAD,
+        BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
+    )  # fmt: skip
+    dk = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
+    dv = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
+    group = num_heads_q // num_heads_k
+    if TENSOR_COPY == 2:
+        dk, dv = visit_heads(
+            dk, dv, k, v, low, high, place(Q, z, stride_qz, z, 0, z, 0), place(DOut, z, stride_doz, z, 0, z, 0),
+            place(Lse, z, stride_lz, z, 0, z, 0), place(Delta, z, stride_lz, z, 0, z, 0),
+            (place(Bias, z, stride_bz, z, 0, z, 0), stride_bm, stride_bn), stride_bh,
+            stride_qh, stride_qm, stride_doh, stride_dom, stride_lh,
+            head_k * group, group, z * num_heads_q + head_k * group, keys, start_q, seqlen_q, seqlen_k, head_dim,
+            sm_scale * LOG2E, window, dropout_p, seed,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, BIAS_TYPE, BLOCK_M,
         )  # fmt: skip
-        v = load_tile(
-            v_source, v_base, start_k + first, end_k, stride_vn, head_dim, True, PADDED_HEAD,
-            BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
-        )  # fmt: skip
-        dk = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
-        dv = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
-        if TENSOR_COPY == 2:
-            # One loop over the queries of all heads, always masked: a warp group fetches for the others.
-            head_q = head_k * group
-            end_q = start_q + seqlen_q
-            q_base = place(Q, z, stride_qz, head_q, stride_qh, 0 * z, 0)
-            do_base = place(DOut, z, stride_doz, head_q, stride_doh, 0 * z, 0)
-            l_base = place(Lse, z, stride_lz, head_q, stride_lh, 0 * z, 0)
-            d_base = place(Delta, z, stride_lz, head_q, stride_lh, 0 * z, 0)
-            tile_q: tl.constexpr = [1, BLOCK_M, BLOCK_DMODEL]
-            q_heads = tl.make_tensor_descriptor(q_base, [group, end_q, head_dim], [stride_qh, stride_qm, 1], tile_q)
-            do_heads = tl.make_tensor_descriptor(do_base, [group, end_q, head_dim], [stride_doh, stride_dom, 1], tile_q)
-            l_heads = tl.make_tensor_descriptor(l_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
-            d_heads = tl.make_tensor_descriptor(d_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
-            tiles = tl.cdiv(high - low, BLOCK_M)
-            for step in tl.range(0, group * tiles, warp_specialize=True):
-                member = step // tiles
-                start = low + (step - member * tiles) * BLOCK_M
-                rows = start + tl.arange(0, BLOCK_M)
-                q = q_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
-                do = do_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
-                lse = l_heads.load([member, start_q + start]).reshape([BLOCK_M])
-                delta = d_heads.load([member, start_q + start]).reshape([BLOCK_M])
-                bias = (place(Bias, z, stride_bz, head_q + member, stride_bh, 0 * z, 0), stride_bm, stride_bn)
-                drawing = (seed, z * num_heads_q + head_q + member, dropout_p)
-                dk, dv = add_queries(
-                    dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
-                    CAUSAL_TYPE != 0, ENABLE_DROPOUT, BIAS_TYPE,
-                )  # fmt: skip
-        else:
-            for member in range(group):
-                head = head_k * group + member
-                q_base = place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm)
-                do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
-                l_base = place(Lse, z, stride_lz, head, stride_lh, start_q, 1)
-                d_base = place(Delta, z, stride_lz, head, stride_lh, start_q, 1)
-                q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-                do_source = tile_source(do_base, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-                bias = (place(Bias, z, stride_bz, head, stride_bh, 0 * z, 0), stride_bm, stride_bn)
-                drawing = (seed, z * num_heads_q + head, dropout_p)
-                if CAUSAL_TYPE != 0:
-                    dk, dv = visit_queries(
-                        dk, dv, k, v, low, full_low, q_source, do_source, q_base, do_base, l_base, d_base,
-                        stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, True,
-                        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
-                    )  # fmt: skip
-                dk, dv = visit_queries(
-                    dk, dv, k, v, full_low, full_high, q_source, do_source, q_base, do_base, l_base, d_base,
-                    stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, False,
-                    CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
-                )  # fmt: skip
-                dk, dv = visit_queries(
-                    dk, dv, k, v, full_high, high, q_source, do_source, q_base, do_base, l_base, d_base,
-                    stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, True,
-                    CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
-                )  # fmt: skip
-        dk_base = place(DK, z, stride_dkz, head_k, stride_dkh, start_k, stride_dkn)
-        dv_base = place(DV, z, stride_dvz, head_k, stride_dvh, start_k, stride_dvn)
-        store_tile(
-            dk_base, first, seqlen_k, stride_dkn, head_dim, dk * sm_scale, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL
-        )
-        store_tile(dv_base, first, seqlen_k, stride_dvn, head_dim, dv, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
+    else:
+        for member in range(group):
+            head = head_k * group + member
+            q_base = place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm)
+            do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
+            q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+            do_source = tile_source(do_base, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+            dk, dv = visit_queries(
+                dk, dv, k, v, low, high, q_source, do_source, q_base, do_base,
+                place(Lse, z, stride_lz, head, stride_lh, start_q, 1),
+                place(Delta, z, stride_lz, head, stride_lh, start_q, 1),
+                stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window,
+                (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn),
+                (seed, z * num_heads_q + head, dropout_p),
+                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
+            )  # fmt: skip
+    dk_base = place(DK, z, stride_dkz, head_k, stride_dkh, start_k, stride_dkn)
+    dv_base = place(DV, z, stride_dvz, head_k, stride_dvh, start_k, stride_dvn)
+    store_tile(dk_base, first, seqlen_k, stride_dkn, head_dim, dk * sm_scale, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
+    store_tile(dv_base, first, seqlen_k, stride_dvn, head_dim, dv, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
 
 
 @triton.jit
@@ -302,71 +316,70 @@ def dq_tile(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
     first = tile * BLOCK_M
-    if first < seqlen_q:
-        head_k = head // (num_heads_q // num_heads_k)
-        rows = first + tl.arange(0, BLOCK_M)
-        # See dk_dv_tile: the place of the queries is no term of `rows`.
-        end_q = start_q + seqlen_q
-        q_base = place(Q, z, stride_qz, head, stride_qh, 0 * z, 0)
-        do_base = place(DOut, z, stride_doz, head, stride_doh, 0 * z, 0)
-        l_base = place(Lse, z, stride_lz, head, stride_lh, 0 * z, 0)
-        d_base = place(Delta, z, stride_lz, head, stride_lh, 0 * z, 0)
-        k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
-        v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
-        q_source = tile_source(q_base, end_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-        do_source = tile_source(do_base, end_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-        q = load_tile(
-            q_source, q_base, start_q + first, end_q, stride_qm, head_dim, True, PADDED_HEAD,
-            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
-        )  # fmt: skip
-        do = load_tile(
-            do_source, do_base, start_q + first, end_q, stride_dom, head_dim, True, PADDED_HEAD,
-            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
-        )  # fmt: skip
-        if TENSOR_COPY == 2:
-            lse = tl.make_tensor_descriptor(l_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
-            delta = tl.make_tensor_descriptor(d_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
-        else:
-            lse = tl.load(l_base + start_q + rows, mask=rows < seqlen_q, other=float("-inf"))
-            delta = tl.load(d_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
-        lse = log2_sums(lse, rows, seqlen_q)
-        k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-        v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
-        low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
-        scale = sm_scale * LOG2E
-        bias = (place(Bias, z, stride_bz, head, stride_bh, 0 * z, 0), stride_bm, stride_bn)
-        db_base = place(DBias, z, stride_dbz, head, stride_dbh, 0 * z, 0)
-        drawing = (seed, z * num_heads_q + head, dropout_p)
-        dq = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
-        if TENSOR_COPY == 2:
-            # One loop, always masked: a warp group fetches for the others.
-            full_low = low
-            full_high = low
-        elif CAUSAL_TYPE != 0:
-            dq = visit_keys_backward(
-                dq, q, do, lse, delta, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-                rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
-                db_base, stride_dbm, stride_dbn, store_dbias, True,
-                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
-            )  # fmt: skip
-        if TENSOR_COPY != 2:
-            dq = visit_keys_backward(
-                dq, q, do, lse, delta, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-                rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
-                db_base, stride_dbm, stride_dbn, store_dbias, False,
-                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
-            )  # fmt: skip
+    head_k = head // (num_heads_q // num_heads_k)
+    rows = first + tl.arange(0, BLOCK_M)
+    # See dk_dv_tile: the place of the queries is no term of `rows`.
+    end_q = start_q + seqlen_q
+    q_base = place(Q, z, stride_qz, head, stride_qh, z, 0)
+    do_base = place(DOut, z, stride_doz, head, stride_doh, z, 0)
+    l_base = place(Lse, z, stride_lz, head, stride_lh, z, 0)
+    d_base = place(Delta, z, stride_lz, head, stride_lh, z, 0)
+    k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
+    v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
+    q_source = tile_source(q_base, end_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+    do_source = tile_source(do_base, end_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
+    q = load_tile(
+        q_source, q_base, start_q + first, end_q, stride_qm, head_dim, True, PADDED_HEAD,
+        BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
+    )  # fmt: skip
+    do = load_tile(
+        do_source, do_base, start_q + first, end_q, stride_dom, head_dim, True, PADDED_HEAD,
+        BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
+    )  # fmt: skip
+    if TENSOR_COPY == 2:
+        lse = tl.make_tensor_descriptor(l_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
+        delta = tl.make_tensor_descriptor(d_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
+    else:
+        lse = tl.load(l_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
+        delta = tl.load(d_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
+    lse = log2_sums(lse, CAUSAL_TYPE != 0 or BIAS_TYPE != 0)
+    k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+    v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+    window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
+    low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
+    scale = sm_scale * LOG2E
+    bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
+    db_base = place(DBias, z, stride_dbz, head, stride_dbh, z, 0)
+    drawing = (seed, z * num_heads_q + head, dropout_p)
+    dq = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
+    if TENSOR_COPY == 2:
+        # One loop, always masked: a warp group fetches for the others.
+        full_low = low
+        full_high = low
+    elif CAUSAL_TYPE != 0:
         dq = visit_keys_backward(
-            dq, q, do, lse, delta, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            dq, q, do, lse, delta, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
             rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
             db_base, stride_dbm, stride_dbn, store_dbias, True,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
         )  # fmt: skip
-        dq_base = place(DQ, z, stride_dqz, head, stride_dqh, start_q, stride_dqm)
-        store_tile(
-            dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL
-        )
+    if TENSOR_COPY != 2:
+        dq = visit_keys_backward(
+            dq, q, do, lse, delta, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+            db_base, stride_dbm, stride_dbn, store_dbias, False,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
+        )  # fmt: skip
+    dq = visit_keys_backward(
+        dq, q, do, lse, delta, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+        rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+        db_base, stride_dbm, stride_dbn, store_dbias, True,
+        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
+    )  # fmt: skip
+    dq_base = place(DQ, z, stride_dqz, head, stride_dqh, start_q, stride_dqm)
+    store_tile(
+        dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL
+    )
 
 
 @triton.jit

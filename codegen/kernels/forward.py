@@ -60,7 +60,7 @@ def attn_fwd(
         v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
         rows = first + tl.arange(0, BLOCK_M)
         window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
-        bias = (place(Bias, z, stride_bz, head, stride_bh, 0 * z, 0), stride_bm, stride_bn)
+        bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
         drawing = (seed, z * num_heads_q + head, dropout_p)
 
         q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, 0)

@@ -17,15 +17,11 @@ LN2 = tl.constexpr(0.6931471805599453)
 @triton.jit
 def sequence(z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k):
     """First row and length of sequence z in Q and in K. Without cumulative lengths all sequences are full."""
-    start_q = 0
-    start_k = 0
-    seqlen_q = max_seqlen_q
-    seqlen_k = max_seqlen_k
-    if num_seqlens > 0:
-        start_q = tl.load(cu_seqlens_q + z)
-        start_k = tl.load(cu_seqlens_k + z)
-        seqlen_q = tl.load(cu_seqlens_q + z + 1) - start_q
-        seqlen_k = tl.load(cu_seqlens_k + z + 1) - start_k
+    varlen = num_seqlens > 0
+    start_q = tl.load(cu_seqlens_q + z, mask=varlen, other=0)
+    start_k = tl.load(cu_seqlens_k + z, mask=varlen, other=0)
+    seqlen_q = tl.load(cu_seqlens_q + z + 1, mask=varlen, other=max_seqlen_q) - start_q
+    seqlen_k = tl.load(cu_seqlens_k + z + 1, mask=varlen, other=max_seqlen_k) - start_k
     return start_q, start_k, seqlen_q, seqlen_k
 
 
@@ -145,45 +141,36 @@ def key_ranges(
 ):  # fmt: skip
     """Keys that a tile of queries sees: [low, high), of which [full_low, full_high) is seen by all of its rows.
 
-    All but `high` are multiples of BLOCK_N.
+    All but `high` are multiples of BLOCK_N. Behind the last query all are empty.
     """
     low = 0
     full_low = 0
-    high = seqlen_k
-    full_high = seqlen_k // BLOCK_N * BLOCK_N
+    high = tl.where(first < seqlen_q, seqlen_k, 0)
+    full_high = high // BLOCK_N * BLOCK_N
     if CAUSAL_TYPE != 0:
         diagonal, left, count = window
         before = diagonal - left  # the first key that row 0 sees
         last = tl.minimum(first + BLOCK_M, seqlen_q) - 1
-        high = tl.maximum(tl.minimum(seqlen_k, last + before + count), 0)
+        high = tl.maximum(tl.minimum(high, last + before + count), 0)
         low = tl.minimum(tl.maximum(first + before, 0), high) // BLOCK_N * BLOCK_N
         seen_by_all = tl.cdiv(tl.maximum(last + before, 0), BLOCK_N) * BLOCK_N
         full_low = tl.maximum(tl.minimum(seen_by_all, tl.cdiv(high, BLOCK_N) * BLOCK_N), low)
-        end = tl.maximum(tl.minimum(seqlen_k, first + before + count), 0) // BLOCK_N * BLOCK_N
+        end = tl.maximum(tl.minimum(high, first + before + count), 0) // BLOCK_N * BLOCK_N
         full_high = tl.maximum(end, full_low)
     return low, full_low, full_high, high
 
 
 @triton.jit
-def query_ranges(
+def query_range(
     first, seqlen_q, seqlen_k, window, CAUSAL_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
-    """Queries that see a tile of keys: [low, high), of which all in [full_low, full_high) see the whole tile.
-
-    All but `high` are multiples of BLOCK_M. Keys beyond the last count as seen: what comes of them is not stored.
-    """
+    """Queries [low, high) that see any of a tile of keys; empty behind the last key. `low` is a multiple of BLOCK_M."""
     low = 0
-    full_low = 0
-    high = seqlen_q
-    full_high = seqlen_q // BLOCK_M * BLOCK_M
+    high = tl.where(first < seqlen_k, seqlen_q, 0)
     if CAUSAL_TYPE != 0:
         diagonal, left, count = window
         before = diagonal - left  # query i sees key j when i + before <= j < i + before + count
         last = tl.minimum(first + BLOCK_N, seqlen_k) - 1
-        high = tl.maximum(tl.minimum(seqlen_q, last - before + 1), 0)
+        high = tl.maximum(tl.minimum(high, last - before + 1), 0)
         low = tl.minimum(tl.maximum(first - before - count + 1, 0), high) // BLOCK_M * BLOCK_M
-        seen_by_all = tl.cdiv(tl.maximum(last - before - count + 1, 0), BLOCK_M) * BLOCK_M
-        full_low = tl.maximum(tl.minimum(seen_by_all, tl.cdiv(high, BLOCK_M) * BLOCK_M), low)
-        end = tl.maximum(tl.minimum(seqlen_q, first - before + 1), 0) // BLOCK_M * BLOCK_M
-        full_high = tl.maximum(end, full_low)
-    return low, full_low, full_high, high
+    return low, high

@@ -126,6 +126,7 @@ def test_sarif_is_well_formed(tmp_path: Path) -> None:
     region = result["locations"][0]["physicalLocation"]["region"]
     assert region["endColumn"] > region["startColumn"]
     assert sarif_run["tool"]["driver"]["rules"] == [{"id": "hole"}]
+    assert sarif_run["properties"]["counts"]["holes"] == 2
 
 
 def test_row_037_one_broken_row_fails_every_command(tmp_path: Path) -> None:
@@ -178,6 +179,7 @@ def test_a_baseline_does_not_care_for_line_numbers_or_where_the_root_lies(tmp_pa
 def test_a_missing_or_garbled_baseline_is_no_pass(tmp_path: Path) -> None:
     root = make_db(tmp_path)
     assert run(root, "--baseline", tmp_path / "absent").exit_code == 2
+    assert run(root, "--baseline", tmp_path, "--write-baseline").exit_code == 2
     (tmp_path / "garbled").write_text("hole in gfxB\n", encoding="utf-8")
     assert run(root, "--baseline", tmp_path / "garbled").exit_code == 1
 

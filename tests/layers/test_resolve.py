@@ -127,11 +127,27 @@ def test_lookups_and_explanations_agree_with_brute_force(stack: Stack) -> None:
             assert resolution.faults == ()
             assert resolution.table is not None
             assert [list(bins) for bins in resolution.table.bins] == brute.grid(layers)
+            winners_agree(resolution.table, layers, Path(folder))
             points = list(sizes(brute.grid(layers)))
             random.Random(stack.seed).shuffle(points)
             for functional in product(*(key.values for key in schema.keys)):
                 for point in points[:12]:
                     compare(schema, resolution.table, layers, functional, point, Path(folder))
+
+
+def winners_agree(resolved: ResolvedTable, layers: list[LayerSpec], folder: Path) -> None:
+    """Each cell of the arrays names the layer that set it, or none."""
+    for number, functional in enumerate(resolved.functionals):
+        for place in product(*(range(len(bins)) for bins in resolved.bins)):
+            at = tuple(bins[index] for bins, index in zip(resolved.bins, place, strict=True))
+            found = brute.history(layers, functional, at)
+            winner = int(resolved.winner[(number, *place)])
+            cell = int(resolved.cells[(number, *place)])
+            if not found:
+                assert (winner, cell) == (-1, -1)
+                continue
+            assert resolved.layers[winner].file == f"{folder}/{found[0].file}"
+            assert resolved.config_values(cell) == found[0].config
 
 
 def compare(

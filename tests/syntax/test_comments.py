@@ -111,6 +111,11 @@ def test_comments_know_their_sections() -> None:
     assert tree.end.leading == ("# end",)
 
 
+def test_a_comment_that_touches_both_sections_belongs_to_the_one_below() -> None:
+    text = HEADER + "# palette\na = 1\n# head\n[x]\n16 a*2\n# block\n#! end\n"
+    assert fmt(text) == HEADER + "\n# palette\na = 1\n\n# head\n[x]\n16 a*2\n# block\n#! end\n"
+
+
 def test_words_of_free_text_are_kept() -> None:
     """Brackets, equals signs and blanks other than U+0020 are part of a word."""
     text = "#! txtdb 1\n#! iface f\n#! arch g\n#! origin hand [a=b] c\u00a0d\n#! why =\u00a0= \u3000\n"

@@ -122,6 +122,7 @@ def as_sarif(report: Report) -> str:
         "tool": {"driver": {"name": "txtdb", "rules": [{"id": rule} for rule in rules]}},
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(finding) for finding in report.findings],
+        "properties": {"counts": _json_counts(report.counts)},
     }
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 

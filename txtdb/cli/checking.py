@@ -66,8 +66,7 @@ def check(
         fail(database.faults, EXIT_USAGE)
     report = run_checks(database, day, compiler)
     if baseline and write_baseline:
-        atomic_write(baseline, baseline_text(report.findings, root).encode())
-        click.echo(f"{len(report.findings)} findings written to {baseline}", err=True)
+        _write_baseline(report, baseline, root)
     if baseline:
         report = _without_known(report, baseline, root)
     click.echo(RENDERERS[style](report))
@@ -93,6 +92,14 @@ def _check_queue(
         fail(error.faults, EXIT_USAGE)
     click.echo(queue_text(report, style))
     _exit(report.findings, strict)
+
+
+def _write_baseline(report: Report, baseline: Path, root: Path) -> None:
+    try:
+        atomic_write(baseline, baseline_text(report.findings, root).encode())
+    except OSError as error:
+        raise click.UsageError(f"cannot write the baseline: {error}") from error
+    click.echo(f"{len(report.findings)} findings written to {baseline}", err=True)
 
 
 def _without_known(report: Report, baseline: Path, root: Path) -> Report:
