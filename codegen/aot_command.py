@@ -50,7 +50,7 @@ from txtdb.model.archs import split_archs
 pack_argument = click.argument("pack", type=click.Path(path_type=Path))
 
 
-@click.group
+@click.group(short_help="Compile kernel images, and look into packs of them.")
 def aot() -> None:
     """Kernel images, compiled ahead of time, and the packs that hold them."""
 

@@ -31,7 +31,7 @@ from txtdb.layers.database import Database
 from txtdb.model.archs import split_archs
 
 
-@click.command
+@click.command(short_help="Generate dispatch tables and the manifest of images.")
 @root_argument
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder for the generated files.")
 @overlay_option

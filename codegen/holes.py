@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from codegen.dispatch import Hole
 from txtdb.faults import Fault, Span
 from txtdb.layers.resolve import cell_history, functional_label
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.table import FileTable
+from txtdb.model.table import MASKED, FileTable
 from txtdb.model.values import Functional
 
 RULE = "hole"
@@ -30,23 +31,41 @@ def hole_fault(resolved: ResolvedTable, holes: Sequence[Hole]) -> Fault:
 
 def _texts(resolved: ResolvedTable, holes: Sequence[Hole]) -> list[str]:
     """The holes by functional: `[bf16 0 64 false 0] 16,32 16,64`, or `all` where nothing is there."""
-    grouped: dict[Functional, list[str]] = {}
+    grouped: dict[Functional, list[Hole]] = {}
     for hole in holes:
-        grouped.setdefault(hole.functional, []).append(",".join(map(str, hole.bins)))
-    size = 1
-    for bins in resolved.arch_schema.bins:
-        size *= len(bins)
-    texts = [f"{functional_label(f)} {'all' if len(at) == size else ' '.join(at)}" for f, at in grouped.items()]
-    hidden = len(texts) - MAX_FUNCTIONALS
-    return texts if hidden <= 0 else [*texts[:MAX_FUNCTIONALS], f"and {hidden} more functionals"]
+        grouped.setdefault(hole.functional, []).append(hole)
+    shown = list(grouped.items())[:MAX_FUNCTIONALS]
+    texts = [f"{functional_label(functional)} {_cells_text(resolved, own)}" for functional, own in shown]
+    hidden = len(grouped) - len(shown)
+    return [*texts, f"and {hidden} more functionals"] if hidden else texts
+
+
+def _cells_text(resolved: ResolvedTable, holes: Sequence[Hole]) -> str:
+    """The holes of one functional; those that a layer masks behind the others: `16,32, 16,64 masked at FILE:LINE`."""
+    size = prod(len(bins) for bins in resolved.arch_schema.bins)
+    masks: dict[str, list[str]] = {"": []}
+    for hole in holes:
+        mask = _mask(resolved, hole)
+        where = f" masked at {mask.file}:{mask.line}" if mask else ""
+        masks.setdefault(where, []).append(",".join(map(str, hole.bins)))
+    texts = ((at if len(at) < size else ["all"], where) for where, at in masks.items() if at)
+    return ", ".join(f"{' '.join(at)}{where}" for at, where in texts)
+
+
+def _mask(resolved: ResolvedTable, hole: Hole) -> Span | None:
+    """Where a cell is masked; None where no layer sets it at all."""
+    if any(value not in own for value, own in zip(hole.bins, resolved.bins, strict=True)):
+        return None
+    if resolved.at(hole.functional, hole.bins) != MASKED:
+        return None
+    return cell_history(resolved.layers, resolved.pool, hole.functional, hole.bins)[0].span
 
 
 def _span(resolved: ResolvedTable, hole: Hole) -> Span:
     """What masks the cell, else the highest block of its functional, else the highest file."""
-    if all(value in own for value, own in zip(hole.bins, resolved.bins, strict=True)):
-        history = cell_history(resolved.layers, resolved.pool, hole.functional, hole.bins)
-        if history:
-            return history[0].span
+    mask = _mask(resolved, hole)
+    if mask:
+        return mask
     for layer in reversed(resolved.layers):
         if hole.functional in layer.index and isinstance(layer.table, FileTable):
             return layer.table.block_span(layer.index[hole.functional])

@@ -18,7 +18,7 @@ import txtdb
 
 # Lowest first; those of one line stand beside each other.
 LAYERS = (
-    ("faults", "files"),
+    ("faults", "files", "wording"),
     ("syntax",),
     ("model",),
     ("layers",),
@@ -141,6 +141,7 @@ def test_the_facade_loads_what_a_database_needs() -> None:
     assert {part(name) for name in names if name.startswith("txtdb.")} <= {
         "faults",
         "files",
+        "wording",
         "syntax",
         "model",
         "layers",

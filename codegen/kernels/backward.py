@@ -76,18 +76,62 @@ def probabilities(
 
 
 @triton.jit
+def fetch_queries(
+    source, base, member, start_q, start, seqlen_q, stride, head_dim, PADDED_HEAD: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_DMODEL: tl.constexpr, TENSOR_COPY: tl.constexpr,
+):  # fmt: skip
+    """A tile of rows of Q or dO: of one head by `load_tile`, or of a member of a group by one descriptor for all."""
+    if TENSOR_COPY == 2:
+        tile = source.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
+    else:
+        tile = load_tile(
+            source, base, start, seqlen_q, stride, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY
+        )
+    return tile
+
+
+@triton.jit
+def fetch_sums(source, base, member, start_q, start, seqlen_q, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr):
+    """Row statistics of a tile, like `fetch_queries`; zero behind the last row.
+
+    There Q and dO are zero as well, so that such rows add nothing to dK and dV.
+    """
+    if TENSOR_COPY == 2:
+        sums = source.load([member, start_q + start]).reshape([BLOCK_M])
+    else:
+        rows = start + tl.arange(0, BLOCK_M)
+        sums = tl.load(base + rows, mask=rows < seqlen_q, other=0.0)
+    return sums
+
+
+@triton.jit
 def add_queries(
-    dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
-    CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr,
+    dk, dv, k, v, sources, bases, strides, member, start_q, start, keys, seqlen_q, seqlen_k, head_dim,
+    scale, window, bias, drawing,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """Add one tile of queries to dK (not scaled yet) and dV of a tile of keys.
 
-    Transposed throughout: keys down, queries across, so that no product needs a transposed P.
+    `sources`, `bases` and `strides` are those of Q, dO, Lse and Delta. Each is fetched where it is needed first, as
+    the registers are full. Transposed throughout: keys down, queries across, so that no product needs a transposed P.
     """
+    q_source, do_source, l_source, d_source = sources
+    q_base, do_base, l_base, d_base = bases
+    stride_qm, stride_dom = strides
+    rows = start + tl.arange(0, BLOCK_M)
+    q = fetch_queries(
+        q_source, q_base, member, start_q, start, seqlen_q, stride_qm, head_dim, PADDED_HEAD,
+        BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
+    )  # fmt: skip
+    lse = fetch_sums(l_source, l_base, member, start_q, start, seqlen_q, BLOCK_M, TENSOR_COPY)
     p = probabilities(
         matmul(k, tl.trans(q)), log2_sums(lse, CAUSAL_TYPE != 0 or BIAS_TYPE != 0)[None, :],
-        rows[None, :], keys[:, None],
-        bias, seqlen_q, seqlen_k, scale, window, CAUSAL_TYPE != 0, BIAS_TYPE,
+        rows[None, :], keys[:, None], bias, seqlen_q, seqlen_k, scale, window, CAUSAL_TYPE != 0, BIAS_TYPE,
+    )  # fmt: skip
+    do = fetch_queries(
+        do_source, do_base, member, start_q, start, seqlen_q, stride_dom, head_dim, PADDED_HEAD,
+        BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
     )  # fmt: skip
     dp = matmul(v, tl.trans(do))
     if ENABLE_DROPOUT:
@@ -98,80 +142,46 @@ def add_queries(
         dp = tl.where(keep, dp * factor, 0.0)
     else:
         dv += matmul(p.to(do.dtype), do)
+    delta = fetch_sums(d_source, d_base, member, start_q, start, seqlen_q, BLOCK_M, TENSOR_COPY)
     ds = p * (dp - delta[None, :])
     dk += matmul(ds.to(q.dtype), q)
     return dk, dv
 
 
 @triton.jit
-def visit_queries(
-    dk, dv, k, v, low, high, q_source, do_source, q_base, do_base, l_base, d_base, stride_qm, stride_dom,
-    keys, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr,
-):  # fmt: skip
-    """Add the queries [low, high) of one head to dK and dV of a tile of keys.
-
-    One loop, in which all tiles are masked: what several loops need at a time does not fit in the registers.
-    """
-    for start in tl.range(low, high, BLOCK_M):
-        rows = start + tl.arange(0, BLOCK_M)
-        q = load_tile(
-            q_source, q_base, start, seqlen_q, stride_qm, head_dim, True, PADDED_HEAD,
-            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
-        )  # fmt: skip
-        do = load_tile(
-            do_source, do_base, start, seqlen_q, stride_dom, head_dim, True, PADDED_HEAD,
-            BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
-        )  # fmt: skip
-        # Of rows that do not exist Q and dO are zero: they add nothing.
-        lse = tl.load(l_base + rows, mask=rows < seqlen_q, other=0.0)
-        delta = tl.load(d_base + rows, mask=rows < seqlen_q, other=0.0)
-        dk, dv = add_queries(
-            dk, dv, k, v, q, do, lse, delta, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
-            CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE,
-        )  # fmt: skip
-    return dk, dv
-
-
-@triton.jit
 def visit_heads(
-    dk, dv, k, v, low, high, Q, DOut, Lse, Delta, bias, stride_bh,
-    stride_qh, stride_qm, stride_doh, stride_dom, stride_lh,
-    first_head, group, number, keys, start_q, seqlen_q, seqlen_k, head_dim, scale, window, dropout_p, seed,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
+    dk, dv, k, v, low, high, bases, strides, bias, stride_bh, stride_qh, stride_doh, stride_lh,
+    group, number, keys, start_q, seqlen_q, seqlen_k, head_dim, scale, window, dropout_p, seed,
+    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Add the queries [low, high) of `group` heads to dK and dV: one loop that a warp group of its own fetches for.
+    """Add the queries [low, high) of a group of heads to dK and dV, in one loop that a warp group of its own feeds.
 
-    Pointers point to the sequence's batch entry.
+    `bases` are those of the first sequence and the first head of the group; `number` is the draw's for that head.
     """
+    q_base, do_base, l_base, d_base = bases
+    stride_qm, stride_dom = strides
+    b_base, stride_bm, stride_bn = bias
     end_q = start_q + seqlen_q
-    q_base = place(Q, first_head, stride_qh, first_head, 0, first_head, 0)
-    do_base = place(DOut, first_head, stride_doh, first_head, 0, first_head, 0)
-    l_base = place(Lse, first_head, stride_lh, first_head, 0, first_head, 0)
-    d_base = place(Delta, first_head, stride_lh, first_head, 0, first_head, 0)
-    q_heads = tl.make_tensor_descriptor(
-        q_base, [group, end_q, head_dim], [stride_qh, stride_qm, 1], [1, BLOCK_M, BLOCK_DMODEL]
+    sources = (
+        tl.make_tensor_descriptor(
+            q_base, [group, end_q, head_dim], [stride_qh, stride_qm, 1], [1, BLOCK_M, BLOCK_DMODEL]
+        ),
+        tl.make_tensor_descriptor(
+            do_base, [group, end_q, head_dim], [stride_doh, stride_dom, 1], [1, BLOCK_M, BLOCK_DMODEL]
+        ),
+        tl.make_tensor_descriptor(l_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M]),
+        tl.make_tensor_descriptor(d_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M]),
     )
-    do_heads = tl.make_tensor_descriptor(
-        do_base, [group, end_q, head_dim], [stride_doh, stride_dom, 1], [1, BLOCK_M, BLOCK_DMODEL]
-    )
-    l_heads = tl.make_tensor_descriptor(l_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
-    d_heads = tl.make_tensor_descriptor(d_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M])
     tiles = tl.cdiv(high - low, BLOCK_M)
     for step in tl.range(0, group * tiles, warp_specialize=True):
         member = step // tiles
-        start = low + (step - member * tiles) * BLOCK_M
-        q = q_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
-        do = do_heads.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
-        lse = l_heads.load([member, start_q + start]).reshape([BLOCK_M])
-        delta = d_heads.load([member, start_q + start]).reshape([BLOCK_M])
-        base, stride_bm, stride_bn = bias
         dk, dv = add_queries(
-            dk, dv, k, v, q, do, lse, delta, start + tl.arange(0, BLOCK_M), keys, seqlen_q, seqlen_k, scale, window,
-            (base + (first_head + member).to(tl.int64) * stride_bh, stride_bm, stride_bn),
-            (seed, number + member, dropout_p), CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE,
+            dk, dv, k, v, sources, bases, strides, member, start_q, low + (step - member * tiles) * BLOCK_M,
+            keys, seqlen_q, seqlen_k, head_dim, scale, window,
+            (place(b_base, member, stride_bh, member, 0, member, 0), stride_bm, stride_bn),
+            (seed, number + member, dropout_p),
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, 2,
         )  # fmt: skip
     return dk, dv
 
@@ -214,32 +224,44 @@ def dk_dv_tile(
     dk = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
     dv = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
     group = num_heads_q // num_heads_k
+    strides = (stride_qm, stride_dom)
     if TENSOR_COPY == 2:
+        head = head_k * group
+        bases = (
+            place(Q, z, stride_qz, head, stride_qh, z, 0), place(DOut, z, stride_doz, head, stride_doh, z, 0),
+            place(Lse, z, stride_lz, head, stride_lh, z, 0), place(Delta, z, stride_lz, head, stride_lh, z, 0),
+        )  # fmt: skip
         dk, dv = visit_heads(
-            dk, dv, k, v, low, high, place(Q, z, stride_qz, z, 0, z, 0), place(DOut, z, stride_doz, z, 0, z, 0),
-            place(Lse, z, stride_lz, z, 0, z, 0), place(Delta, z, stride_lz, z, 0, z, 0),
-            (place(Bias, z, stride_bz, z, 0, z, 0), stride_bm, stride_bn), stride_bh,
-            stride_qh, stride_qm, stride_doh, stride_dom, stride_lh,
-            head_k * group, group, z * num_heads_q + head_k * group, keys, start_q, seqlen_q, seqlen_k, head_dim,
-            sm_scale * LOG2E, window, dropout_p, seed,
-            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, BIAS_TYPE, BLOCK_M,
+            dk, dv, k, v, low, high, bases, strides,
+            (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn),
+            stride_bh, stride_qh, stride_doh, stride_lh, group, z * num_heads_q + head,
+            keys, start_q, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, dropout_p, seed,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M,
         )  # fmt: skip
     else:
         for member in range(group):
             head = head_k * group + member
-            q_base = place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm)
-            do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
-            q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-            do_source = tile_source(do_base, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-            dk, dv = visit_queries(
-                dk, dv, k, v, low, high, q_source, do_source, q_base, do_base,
+            bases = (
+                place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm),
+                place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom),
                 place(Lse, z, stride_lz, head, stride_lh, start_q, 1),
                 place(Delta, z, stride_lz, head, stride_lh, start_q, 1),
-                stride_qm, stride_dom, keys, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window,
-                (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn),
-                (seed, z * num_heads_q + head, dropout_p),
-                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
-            )  # fmt: skip
+            )
+            sources = (
+                tile_source(bases[0], seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY),
+                tile_source(bases[1], seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY),
+                bases[2],
+                bases[3],
+            )
+            bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
+            # One loop, in which all tiles are masked: what several need at a time does not fit in the registers.
+            for start in tl.range(low, high, BLOCK_M):
+                dk, dv = add_queries(
+                    dk, dv, k, v, sources, bases, strides, member, start_q, start,
+                    keys, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias,
+                    (seed, z * num_heads_q + head, dropout_p),
+                    CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
+                )  # fmt: skip
     dk_base = place(DK, z, stride_dkz, head_k, stride_dkh, start_k, stride_dkn)
     dv_base = place(DV, z, stride_dvz, head_k, stride_dvh, start_k, stride_dvn)
     store_tile(dk_base, first, seqlen_k, stride_dkn, head_dim, dk * sm_scale, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)

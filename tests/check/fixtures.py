@@ -115,7 +115,7 @@ FIXTURES: dict[str, Fixture] = {
     "wrong-place": Fixture(_b("#! arch gfxB", "#! arch gfxC"), ("wrong-place",)),
     "conflict-marker": Fixture(
         _b("128 a b*2", "<<<<<<< ours\n128 a b*2\n=======\n128 a*3\n>>>>>>> theirs"),
-        ("conflict-marker",) * 3 + ("rows-overlap",),
+        ("conflict-marker",),
     ),
     "tab": Fixture(_b("128 a b*2", "128\ta b*2"), ("tab",)),
     "carriage-return": Fixture(_b("128 a b*2", "128 a \rb*2"), ("carriage-return",)),

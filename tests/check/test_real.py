@@ -95,6 +95,6 @@ def test_a_tile_size_of_100(copy: Path, known: tuple[Finding, ...]) -> None:
     values = " ".join({"BLOCK_M": "100", "BLOCK_N": "16"}.get(name, "1") for name in fields[1].split())
     _edit(path, r"^\n\[", f"zz = {values}\n\n[")
     _edit(path, r"^(\[bf16 0 128 .*\]\n)16 .*$", r"\g<1>16 zz*10")
-    [finding] = [f for f in _more(copy, known) if f.rule == "illegal-config"]
-    assert len(finding.cells) == 10
+    [finding] = _more(copy, known)
+    assert (finding.rule, len(finding.cells)) == ("illegal-config", 10)
     assert "BLOCK_M = 100" in finding.message

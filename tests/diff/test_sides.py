@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from tests.build import F1, S0, TABLE_B, make_db, patch
-from tests.cli.run import run
+from tests.cli.run import Ran, run
 from tests.merge.repository import Repository, make_repository
 from txtdb.diff.sides import open_side
 from txtdb.faults import FaultError
@@ -16,6 +17,14 @@ from txtdb.faults import FaultError
 B = "gfxB/attn_fwd.txtdb"
 CHANGED = TABLE_B.replace("64 a*3", "64 a*2 b")
 FIRST = "~ seqlen_q=64 seqlen_k=256: BLOCK_M 32→64, num_warps 2→4"
+
+
+def txtdb(folder: Path, *args: str, code: int = 0) -> Ran:
+    """`txtdb ARGS…` run in a folder."""
+    with chdir(folder):
+        done = run(*args)
+    assert done.code == code, done
+    return done
 
 
 def below(folder: str, files: dict[str, str]) -> dict[str, str | None]:
@@ -34,45 +43,45 @@ def repository(tmp_path: Path, folder: str) -> Repository:
 
 def test_a_revision_against_the_working_tree(repository: Repository, folder: str) -> None:
     repository.write({f"{folder}/{B}": CHANGED})
-    done = repository.txtdb("diff", f"HEAD:{folder}", folder, code=1)
+    done = txtdb(repository.path, "diff", f"HEAD:{folder}", folder, code=1)
     assert f"{FIRST}  {folder}/{B}:" in done.out
     assert f"of HEAD:{folder}/{B}, hand test" in done.out
 
 
 def test_two_revisions(repository: Repository, folder: str) -> None:
     repository.commit({f"{folder}/{B}": CHANGED})
-    assert FIRST in repository.txtdb("diff", f"HEAD~1:{folder}", f"HEAD:{folder}", code=1).out
-    assert repository.txtdb("diff", f"HEAD:{folder}", folder).out == "no difference\n"
+    assert FIRST in txtdb(repository.path, "diff", f"HEAD~1:{folder}", f"HEAD:{folder}", code=1).out
+    assert txtdb(repository.path, "diff", f"HEAD:{folder}", folder).out == "no difference\n"
 
 
 def test_a_file_of_a_revision(repository: Repository, folder: str) -> None:
     repository.write({f"{folder}/{B}": CHANGED})
-    assert FIRST in repository.txtdb("diff", f"HEAD:{folder}/{B}", f"{folder}/{B}", code=1).out
+    assert FIRST in txtdb(repository.path, "diff", f"HEAD:{folder}/{B}", f"{folder}/{B}", code=1).out
 
 
 def test_paths_count_from_the_folder_where_it_is_run(repository: Repository, folder: str) -> None:
     repository.write({f"{folder}/{B}": CHANGED})
-    inside = Repository(repository.path / folder)
-    assert FIRST in inside.txtdb("diff", "HEAD:", ".", code=1).out
-    assert FIRST in inside.txtdb("diff", "HEAD:.", ".", code=1).out
-    arch = Repository(inside.path / "gfxB")
-    assert FIRST in arch.txtdb("diff", "HEAD:attn_fwd.txtdb", "attn_fwd.txtdb", code=1).out
-    assert FIRST in arch.txtdb("diff", "HEAD:..", "..", code=1).out
-    assert FIRST in arch.txtdb("diff", "HEAD:../gfxB/attn_fwd.txtdb", "../gfxB/attn_fwd.txtdb", code=1).out
+    inside = repository.path / folder
+    assert FIRST in txtdb(inside, "diff", "HEAD:", ".", code=1).out
+    assert FIRST in txtdb(inside, "diff", "HEAD:.", ".", code=1).out
+    arch = inside / "gfxB"
+    assert FIRST in txtdb(arch, "diff", "HEAD:attn_fwd.txtdb", "attn_fwd.txtdb", code=1).out
+    assert FIRST in txtdb(arch, "diff", "HEAD:..", "..", code=1).out
+    assert FIRST in txtdb(arch, "diff", "HEAD:../gfxB/attn_fwd.txtdb", "../gfxB/attn_fwd.txtdb", code=1).out
 
 
 def test_in_a_worktree(repository: Repository, folder: str, tmp_path: Path) -> None:
     repository.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "other tree"))
     tree = Repository(tmp_path / "other tree")
     tree.commit({f"{folder}/{B}": CHANGED})
-    assert FIRST in tree.txtdb("diff", f"main:{folder}", folder, code=1).out
-    assert FIRST in repository.txtdb("diff", folder, f"side:{folder}", code=1).out
+    assert FIRST in txtdb(tree.path, "diff", f"main:{folder}", folder, code=1).out
+    assert FIRST in txtdb(repository.path, "diff", folder, f"side:{folder}", code=1).out
 
 
 def test_the_database_may_be_the_top_of_the_repository(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "top", dict(S0), drivers=False)
     repository.write({B: CHANGED})
-    done = repository.txtdb("diff", "HEAD:", ".", code=1)
+    done = txtdb(repository.path, "diff", "HEAD:", ".", code=1)
     assert FIRST in done.out
     assert f"of HEAD:./{B}" in done.out
 
@@ -90,7 +99,7 @@ def test_the_database_may_be_the_top_of_the_repository(tmp_path: Path) -> None:
 )
 def test_a_side_that_is_none(tmp_path: Path, spec: str, message: str) -> None:
     repository = make_repository(tmp_path / "repo", below("db", dict(S0)) | {"db/README.txt": "text"}, drivers=False)
-    done = repository.txtdb("diff", spec, "db", code=2)
+    done = txtdb(repository.path, "diff", spec, "db", code=2)
     assert message in done.err
     assert not done.out
 
@@ -109,7 +118,7 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_db(tmp_path)
     assert run("diff", "db", "db").code == 0
     monkeypatch.setenv("PATH", os.devnull)
-    assert "git is not installed" in run("diff", "HEAD:db", "db").err
+    assert "git cannot be run" in run("diff", "HEAD:db", "db").err
 
 
 def test_a_path_with_a_colon_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

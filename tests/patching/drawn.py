@@ -63,6 +63,16 @@ class Drawn:
         """What a lookup gives, by brute force."""
         return brute.lookup(self.schema, self.layers(arch), functional, point)
 
+    def points(self, other: Drawn, arch: str) -> Iterator[Point]:
+        """The cells of one arch on the bins of two databases."""
+        grids = [grid for drawn in (self, other) if (grid := brute.grid(drawn.layers(arch)))]
+        yield from product(*(sorted(set().union(*own)) for own in zip(*grids, strict=True))) if grids else ()
+
+    def cell(self, arch: str, functional: Functional, point: Point) -> ConfigValues | None:
+        """What the layers give, by brute force and without fallbacks; None for none."""
+        found = brute.history(self.layers(arch), functional, point)
+        return found[0].config if found else None
+
     def files(self) -> dict[str, str | None]:
         """The database as text."""
         layers = [layer for own in self.archs.values() for layer in own]

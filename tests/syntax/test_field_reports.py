@@ -172,11 +172,15 @@ def test_row_035_conflict_markers_have_their_own_name(tmp_path: Path) -> None:
     text = TABLE_B.replace("128 a b*2\n", "<<<<<<< ours\n128 a b*2\n=======\n128 b a*2\n>>>>>>> theirs\n")
     line = text.split("\n").index("<<<<<<< ours") + 1
     found = told(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": text}))
-    assert found == [
-        ("conflict-marker", line, "unresolved merge conflict"),
-        ("conflict-marker", line + 2, "unresolved merge conflict"),
-        ("rows-overlap", line + 3, f"128 stands already in line {line + 1}"),
-        ("conflict-marker", line + 4, "unresolved merge conflict"),
+    assert found == [("conflict-marker", line, f"unresolved merge conflict, lines {line}–{line + 4}")]
+
+
+@pytest.mark.parametrize("marker", ["<<<<<<< ours", "||||||| base", "=======", ">>>>>>> theirs"])
+def test_row_035_a_marker_that_was_left_behind(tmp_path: Path, marker: str) -> None:
+    text = TABLE_B.replace("128 a b*2\n", f"{marker}\n128 a b*2\n")
+    line = text.split("\n").index(marker) + 1
+    assert told(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": text})) == [
+        ("conflict-marker", line, f"unresolved merge conflict, line {line}")
     ]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.mutants import mutants, read_soundly
+from txtdb.faults import Fault
 from txtdb.model.schema import Schema
 from txtdb.model.schema_file import read_schema
 from txtdb.syntax import read
@@ -68,6 +70,47 @@ def test_mutants(axes: int, seed: int) -> None:
     for data in mutants(files, 1_300, seed * 10 + axes):
         refused += bool(read_soundly(data, "gfxA/attn_fwd.txtdb", judged, "gfxA"))
     assert refused > 650
+
+
+AMD = Path(__file__).parents[2] / "amd"
+SHIPPED = sorted(path for suffix in ("txtdb", "dbpatch") for path in AMD.glob(f"*/*.{suffix}"))
+WITH_BLOCKS = [path for path in SHIPPED if "\n[" in path.read_text(encoding="utf-8")]
+SHIPPED_MUTANTS = 20_000
+
+
+@pytest.mark.parametrize("path", WITH_BLOCKS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_mutants_of_the_shipped_tables_and_patches(path: Path) -> None:
+    """20,000 mutants in all, shared out evenly among the files that hold cells."""
+    count = -(-SHIPPED_MUTANTS // len(WITH_BLOCKS))
+    files = _cuts(path.read_text(encoding="utf-8"), 8)
+    assert [_read_shipped(data, path) for data in files] == [[]] * len(files)
+    refused = sum(bool(_read_shipped(data, path)) for data in mutants(files, count, WITH_BLOCKS.index(path)))
+    assert refused > count / 3
+
+
+def test_mutants_of_the_shipped_files_of_directives_alone() -> None:
+    paths = [path for path in SHIPPED if path not in WITH_BLOCKS]
+    for seed, path in enumerate(paths):
+        for data in mutants([path.read_bytes()], 100, seed):
+            _read_shipped(data, path)
+
+
+def test_patches_are_among_the_shipped_files() -> None:
+    assert {path.suffix for path in WITH_BLOCKS} == {".txtdb", ".dbpatch"}
+    assert len(SHIPPED) > len(WITH_BLOCKS)
+
+
+def _read_shipped(data: bytes, path: Path) -> list[Fault]:
+    arch, iface = path.parent.name, path.name.partition(".")[0]
+    return read_soundly(data, f"{arch}/{path.name}", _shipped_schema(iface), arch)
+
+
+@cache
+def _shipped_schema(iface: str) -> Schema:
+    toml = AMD / "schema" / f"{iface}.toml"
+    found, faults = read_schema(toml.read_bytes(), toml.name, iface)
+    assert found is not None, faults
+    return found
 
 
 @pytest.mark.real

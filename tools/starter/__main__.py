@@ -6,7 +6,7 @@ Running it again changes nothing.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tools.starter.rule import VERSION, Problem, choose, few_queries
+from txtdb.faults import FaultError
 from txtdb.files import write_if_changed
 from txtdb.layers.database import load
 from txtdb.layers.resolve import Layer, empty_fold, fold_layer, ground_digest
@@ -38,11 +39,20 @@ PATCH_WHY = "few queries, many keys: half the key tile and a second stage, in th
 ORIGIN = f"modelled {VERSION}"
 
 
-def main(root: Path) -> None:
+def main() -> None:
     """Write every file whose content would change, and say which."""
-    for path, text in sorted(files(root).items()):
-        if write_if_changed(path, text.encode()):
-            print(path.as_posix())
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.starter",
+        description="Write the starter tables of a database from its schemas and arch facts.",
+    )
+    parser.add_argument("root", nargs="?", type=Path, default=Path("amd"), help="the database  [default: amd]")
+    root = parser.parse_args().root
+    try:
+        made = files(root)
+    except FaultError as error:
+        parser.error(str(error))
+    written = [path for path, text in sorted(made.items()) if write_if_changed(path, text.encode())]
+    print("\n".join(path.as_posix() for path in written) or "unchanged")
 
 
 def files(root: Path) -> dict[Path, str]:
@@ -132,4 +142,4 @@ def _ground(arch_schema: ArchSchema, table: str, patch: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("amd"))
+    main()

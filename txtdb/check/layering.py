@@ -15,8 +15,10 @@ from txtdb.layers.database import LoadedFile
 from txtdb.layers.listing import LayerFile
 from txtdb.layers.resolve import Fold, Layer, bin_index, empty_fold, fold_layers, ground_digest
 from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.schema import ArchSchema
 from txtdb.model.table import UNSET, Cells, FileTable, functional_text
-from txtdb.model.values import Functional
+from txtdb.model.values import Functional, print_value, print_values
+from txtdb.wording import did_you_mean
 
 
 def unreachable_files(context: Context) -> Iterator[Finding]:
@@ -68,16 +70,32 @@ def unreachable_blocks(context: Context) -> Iterator[Finding]:
         assert arch_schema is not None, "Context.files holds files of declared archs only"
         for place, functional in enumerate(loaded.table.functionals):
             if not arch_schema.supports(functional):
-                text = functional_text(schema, functional)
-                yield Finding(
-                    "unreachable-block",
-                    Severity.ERROR,
-                    loaded.table.block_span(place),
-                    f"{text} does not exist on {loaded.file.arch}: no lookup reaches this block",
-                    "correct its values, or declare it in the schema",
-                    loaded.file.arch,
-                    loaded.file.iface,
-                )
+                yield _unreachable_block(loaded, loaded.table, arch_schema, place)
+
+
+def _unreachable_block(loaded: LoadedFile, table: FileTable, arch_schema: ArchSchema, place: int) -> Finding:
+    """The first value that the arch does not have, at its column; else the whole combination."""
+    arch, functional, span = loaded.file.arch, table.functionals[place], table.block_span(place)
+    text = f"{functional_text(arch_schema.schema, functional)} does not exist on {arch}"
+    guess = ""
+    for key, value, domain in zip(arch_schema.schema.keys, functional, arch_schema.domains, strict=True):
+        if value not in domain:
+            where = f" on {arch}" if value in key.values else ""
+            text = f"{key.name} has no value {print_value(value)}{where}; it has {print_values(domain)}"
+            guess = did_you_mean(print_value(value), map(print_value, domain))
+            document = table.source.document
+            line = document.blocks[table.blocks[place]]
+            span = line.word_span(table.source.file, document.keys.index(key.name))
+            break
+    return Finding(
+        "unreachable-block",
+        Severity.ERROR,
+        span,
+        f"{text}: no lookup reaches this block",
+        f"{guess}correct its values, or declare it in the schema",
+        arch,
+        loaded.file.iface,
+    )
 
 
 def undeclared_bins(context: Context) -> Iterator[Finding]:
@@ -148,7 +166,7 @@ def _no_op(table: ResolvedTable, layer: Layer, file: FileTable, below: Fold) -> 
             "no-op-override",
             Severity.WARNING,
             row,
-            f"{len(refs)} cells repeat what lies below",
+            f"{len(refs)} {'cell repeats' if len(refs) == 1 else 'cells repeat'} what lies below",
             "leave them out (`.`)",
             table.arch,
             table.iface,

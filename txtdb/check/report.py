@@ -13,6 +13,7 @@ from txtdb.check.finding import CellRef, Finding
 from txtdb.check.run import Counts, Report
 from txtdb.faults import Severity
 from txtdb.model.values import print_value
+from txtdb.wording import plural
 
 MAX_CELLS_SHOWN = 4
 
@@ -53,15 +54,20 @@ def _cell_text(cell: CellRef) -> str:
 def _text_counts(report: Report) -> Iterator[str]:
     counts = report.counts
     errors = sum(finding.severity is Severity.ERROR for finding in report.findings)
-    yield f"{errors} errors, {len(report.findings) - errors} warnings"
+    yield f"{_counted(errors, 'error')}, {_counted(len(report.findings) - errors, 'warning')}"
+    numbers = (counts.files, "file"), (counts.archs, "arch"), (counts.tables, "table"), (counts.functionals, "functional")
     yield (
-        f"{counts.files} files, {counts.archs} archs, {counts.tables} tables, {counts.functionals} functionals; cells: "
-        f"{counts.set} set, {counts.inherited} inherited, {counts.shadowed} shadowed, {counts.masked} masked, "
-        f"{counts.holes} holes"
+        f"{', '.join(_counted(*number) for number in numbers)}; cells: {counts.set} set, {counts.inherited} inherited, "
+        f"{counts.shadowed} shadowed, {counts.masked} masked, {_counted(counts.holes, 'hole')}"
     )
     yield "files by arch: " + ", ".join(f"{arch} {number}" for arch, number in counts.files_by_arch)
     if counts.not_judged:
-        yield f"{counts.not_judged} tables were not judged, because their files have faults"
+        be = "was" if counts.not_judged == 1 else "were"
+        yield f"{_counted(counts.not_judged, 'table')} {be} not judged, because of faults in files"
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {plural(number, word)}"
 
 
 def as_json(report: Report) -> str:

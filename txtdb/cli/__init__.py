@@ -7,6 +7,8 @@ from importlib.metadata import entry_points
 
 import click
 
+from txtdb.wording import did_you_mean
+
 # name → module of this package and the command in it
 _COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("checking", "check"),
@@ -44,6 +46,14 @@ class _LazyGroup(click.Group):
             command = next((point.load() for point in points), None)
         assert command is None or isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            ctx.fail(f"no command is called `{name}`; {did_you_mean(name, known)}known are {', '.join(known)}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -19,19 +19,21 @@ from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, ope
 from txtdb.faults import FaultError, Severity, errors
 from txtdb.files import atomic_write
 from txtdb.layers.database import open_database
+from txtdb.wording import plural
 
+_WITH_HELP = "An open change: a git branch, or a patch file. It is merged with the work tree as it is now; repeatable."
 # Faults that mean that there is nothing to check.
 _NO_DATABASE = ("no-root", "no-archs")
 
 
-@click.command()
+@click.command(short_help="Check the whole database.")
 @root_argument
 @overlay_option
 @click.option("--strict", is_flag=True, help="Warnings fail as well.")
 @format_option("json", "github", "sarif")
 @click.option("--baseline", type=click.Path(path_type=Path), help="A file of known findings that do not fail.")
 @click.option("--write-baseline", is_flag=True, help="Write all present findings to the --baseline file.")
-@click.option("--with", "changes", multiple=True, metavar="BRANCH|PATCH", help="An open change; see below.")
+@click.option("--with", "changes", multiple=True, metavar="BRANCH|PATCH", help=_WITH_HELP)
 @click.option("--compiler", help="What kernel images should be made by, like 3.9: what is not is found.")
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The day for end dates of pins.  [default: today]")
 def check(
@@ -99,7 +101,8 @@ def _write_baseline(report: Report, baseline: Path, root: Path) -> None:
         atomic_write(baseline, baseline_text(report.findings, root).encode())
     except OSError as error:
         raise click.UsageError(f"cannot write the baseline: {error}") from error
-    click.echo(f"{len(report.findings)} findings written to {baseline}", err=True)
+    count = len(report.findings)
+    click.echo(f"{count} {plural(count, 'finding')} written to {baseline}", err=True)
 
 
 def _without_known(report: Report, baseline: Path, root: Path) -> Report:
@@ -109,5 +112,7 @@ def _without_known(report: Report, baseline: Path, root: Path) -> Report:
         raise click.UsageError(f"cannot read the baseline: {error}") from error
     compared = compare(report.findings, text, baseline.as_posix(), root)
     if compared.known:
-        click.echo(f"{len(compared.known)} known findings are in {baseline}", err=True)
+        count = len(compared.known)
+        be = "is" if count == 1 else "are"
+        click.echo(f"{count} known {plural(count, 'finding')} {be} in {baseline}", err=True)
     return replace(report, findings=compared.new)

@@ -18,7 +18,7 @@ from txtdb.faults import FaultError
 _RENDERERS = {"text": render.as_text, "json": render.as_json, "markdown": render.as_markdown}
 
 
-@click.command()
+@click.command(short_help="Show what changed between two databases.")
 @click.argument("old")
 @click.argument("new")
 @click.option("--effect", is_flag=True, help="Compare resolved tables, so that heirs show what they inherit.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -31,7 +31,7 @@ class _TwoParts(click.Command):
         return super().parse_args(ctx, args[:at])
 
 
-@click.command("set", cls=_TwoParts, options_metavar="[OPTIONS]")
+@click.command("set", cls=_TwoParts, options_metavar="[OPTIONS]", short_help="Set one cell of a table or a patch.")
 @root_argument
 @click.argument("arch")
 @click.argument("iface")
@@ -61,6 +61,9 @@ def set_(
     tables = resolve_tables(database, arch, iface)
     if len(tables) != 1:
         fail([Fault("argument", Span(arch), "one cell belongs to one arch", "name one")], EXIT_USAGE)
+    misplaced = _misplaced(words, tables[0])
+    if misplaced:
+        fail(misplaced, EXIT_USAGE)
     given, faults = parse_words(words, lookup_types(tables[0].schema))
     content, more = _content(ctx.meta[_SPLIT], tables[0])
     if faults or more:
@@ -76,6 +79,18 @@ def set_(
         print_json({"file": path, "changed": changed, "explanation": explanation_json(table, explanation)})
     else:
         click.echo("\n".join(_lines(edit, changed, explanation, content == UNSET)))
+    for note in _notes(edit, changed, table, content == MASKED):
+        click.echo(f"{edit.path.as_posix()}: note: {note}", err=True)
+
+
+def _misplaced(words: Iterable[str], table: ResolvedTable) -> list[Fault]:
+    """Words before the `--` that belong behind it."""
+    fields = field_types(table.schema).keys() - lookup_types(table.schema).keys()
+    return [
+        Fault("argument", Span(word), f"{name} is a config field: write it behind `--`", f"like `… -- {word}`")
+        for word in words
+        if (name := word.partition("=")[0]) in fields
+    ]
 
 
 def _content(words: list[str], table: ResolvedTable) -> tuple[Mapping[str, Value] | int, list[Fault]]:
@@ -94,6 +109,20 @@ def _write(edit: Edit) -> bool:
     except OSError as error:
         message = f"cannot write: {error.strerror}"
         fail([Fault("unwritable", Span(edit.path.as_posix()), message, "the old file is as it was")], EXIT_USAGE)
+
+
+def _notes(edit: Edit, changed: bool, table: ResolvedTable, is_masked: bool) -> Iterator[str]:
+    """What the change leaves as it was, or brings with it, though nobody asked for it."""
+    if changed and edit.origin and edit.origin.split()[0] != "hand":
+        yield (
+            f'the file\'s origin stays "{edit.origin}"; with --patch NNNN-NAME --why … the change says that it is made '
+            "by hand"
+        )
+    if is_masked and edit.query.functional in table.arch_schema.declared:
+        yield (
+            "`txtdb check` and `txtdb codegen` report a masked cell as a hole, unless the schema declares its "
+            "functional unsupported (or codegen runs with --on-hole none)"
+        )
 
 
 def _lines(edit: Edit, changed: bool, explanation: Explanation, is_unset: bool) -> Iterator[str]:

@@ -36,11 +36,11 @@ from txtdb.views.explained import (
 from txtdb.views.grids import base_archs, layer_text
 
 
-@click.command()
+@click.command(short_help="Explain one lookup, with every layer behind it.")
 @root_argument
 @click.argument("arch")
 @click.argument("iface")
-@click.argument("words", nargs=-1, required=True, metavar="KEY=VALUE... AXIS=SIZE...")
+@click.argument("words", nargs=-1, metavar="KEY=VALUE... AXIS=SIZE...")
 @overlay_option
 @format_option("json")
 def explain(root: Path, arch: str, iface: str, words: tuple[str, ...], overlays: tuple[Path, ...], style: str) -> None:
@@ -66,7 +66,7 @@ def _explained(table: ResolvedTable, given: dict[str, Value]) -> Explanation:
     try:
         return table.explain(**given)
     except LookupFault as error:
-        fail([Fault("argument", Span(table.iface), str(error))], EXIT_USAGE)
+        fail([Fault("argument", Span(table.iface), str(error), error.hint)], EXIT_USAGE)
 
 
 def explanation_lines(table: ResolvedTable, explanation: Explanation) -> Iterator[str]:

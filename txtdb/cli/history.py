@@ -14,6 +14,7 @@ from txtdb.cli.tables import choose_schema
 from txtdb.diff.blame import Cell, CellChange, CellState, cell_log
 from txtdb.diff.history import open_history
 from txtdb.diff.render import change_text, content_json, content_words
+from txtdb.editing.cells import bin_fault
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.model.schema import Schema
 from txtdb.model.table import functional_text
@@ -22,7 +23,7 @@ from txtdb.views.asking import lookup_types, parse_words, value_faults
 _SHORT = 10
 
 
-@click.command()
+@click.command(short_help="Show the commits that changed one cell.")
 @root_argument
 @click.argument("arch")
 @click.argument("iface")
@@ -48,6 +49,10 @@ def log(
             changes = list(islice(cell_log(history, cell, effect), max_count))
     except FaultError as error:
         fail(error.faults, EXIT_USAGE)
+    # A bin that is no longer declared may have a history all the same.
+    wrong = [] if changes else _no_bins(cell)
+    if wrong:
+        fail(wrong, EXIT_USAGE)
     if style == "json":
         print_json({"cell": _cell_json(cell), "effect": effect, "changes": [_change_json(item) for item in changes]})
     else:
@@ -65,6 +70,14 @@ def _cell(arch: str, schema: Schema, words: tuple[str, ...]) -> Cell:
         fail(faults, EXIT_USAGE)
     bins = tuple(int(whole[name]) for name in schema.axis_names)
     return Cell(arch, schema, tuple(whole[name] for name in schema.key_names), bins)
+
+
+def _no_bins(cell: Cell) -> list[Fault]:
+    """Sizes of the cell that are no declared bin."""
+    arch_schema = cell.schema.for_arch(cell.arch)
+    assert arch_schema is not None, "choose_schema has seen to it"
+    axes = zip(cell.schema.axis_names, cell.bins, arch_schema.bins, strict=True)
+    return [bin_fault(name, size, bins) for name, size, bins in axes if size not in bins]
 
 
 def _lines(cell: Cell, changes: list[CellChange], effect: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from txtdb.merge.threeway import SIDES, Three
 _FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Merge three versions of one file, cell by cell.")
 @click.argument("base", type=_FILE)
 @click.argument("ours", type=_FILE)
 @click.argument("theirs", type=_FILE)

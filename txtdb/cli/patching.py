@@ -57,7 +57,7 @@ def _writing_options(command: _Command) -> _Command:
     return dry_run(format_option("json")(command))
 
 
-@click.group()
+@click.group(short_help="Make, apply, fold and rebase patches.")
 def patch() -> None:
     """Make patches of a difference, apply them, fold them together, move them to a new base, take them back.
 

@@ -13,7 +13,7 @@ from txtdb.views.flat import flat_text
 from txtdb.views.grids import make_view, view_json
 
 
-@click.command()
+@click.command(short_help="Print a resolved table as one flat table.")
 @root_argument
 @click.argument("arch")
 @click.argument("iface")

@@ -27,7 +27,7 @@ _RENDERERS = {"html": as_html, "json": as_json, "md": as_markdown}
 _RANGE = re.compile(r"(?P<base>[^-].*?)(?P<dots>\.{2,3})(?P<head>(?:[^-.].*)?)")
 
 
-@click.command()
+@click.command(short_help="Review a change between git revisions.")
 @click.argument("revisions", metavar="BASE..[HEAD]")
 @click.option("--root", type=click.Path(path_type=Path), required=True, help="The database folder.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write.  [default: stdout]")
@@ -46,7 +46,7 @@ def review(revisions: str, root: Path, out: Path | None, style: str | None, toda
     found = _RANGE.fullmatch(revisions)
     if not found:
         raise click.UsageError(f"`{revisions}` is no BASE..HEAD, BASE...HEAD or BASE..")
-    style = style or (out.suffix[1:] if out and out.suffix[1:] in _RENDERERS else "md")
+    style = style or _style_of(out)
     with ExitStack() as stack:
         try:
             sides = _open_sides(stack, root, found["base"], found["head"], parted=found["dots"] == "...")
@@ -59,6 +59,15 @@ def review(revisions: str, root: Path, out: Path | None, style: str | None, toda
     _write(_RENDERERS[style](result), out, result)
     failing = (*errors(result.faults), *(f for f in result.new_findings if f.severity is Severity.ERROR))
     sys.exit(EXIT_FINDINGS if failing else 0)
+
+
+def _style_of(out: Path | None) -> str:
+    """The form that the name of the file asks for; md without a name, or where that has no ending."""
+    ending = out.suffix[1:] if out else ""
+    if ending and ending not in _RENDERERS:
+        forms = ", ".join(sorted(_RENDERERS))
+        raise click.UsageError(f"no form is called `{ending}`; name {out} otherwise, or say with --format: {forms}")
+    return ending or "md"
 
 
 def _open_sides(stack: ExitStack, root: Path, base: str, head: str, parted: bool) -> tuple[Side, Side]:
@@ -92,4 +101,4 @@ def _write(text: str, out: Path | None, result: Review) -> None:
         click.echo(text)
         return
     atomic_write(out, f"{text}\n".encode())
-    click.echo(f"{out}: {headline(result)}", err=True)
+    click.echo(f"{out}: {headline(result, 'the page')}", err=True)

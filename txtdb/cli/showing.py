@@ -34,7 +34,7 @@ _HOLE = Piece(TRANSPARENT, {"fg": "red", "bold": True})
 _MASKED = Piece(MASK, {"fg": "yellow"})
 
 
-@click.command()
+@click.command(short_help="Show functionals as grids.")
 @root_argument
 @click.argument("arch")
 @click.argument("iface")
@@ -215,7 +215,7 @@ def _mark_legend(view: View) -> Iterator[str]:
         if not _common_mark(grid, marks):
             found |= {mark: _mark_text(view.table, mark) for mark in set(marks.values()) - {""}}
         if (grid.cells == MASKED).any():
-            found[MASK] = "masked: declared to have no kernel"
+            found[MASK] = "masked: no config, whatever the layers below say"
         if ((grid.cells < 0) & (grid.cells != MASKED)).any():
             found[TRANSPARENT] = "hole: no layer sets this cell"
     if found:

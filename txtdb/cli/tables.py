@@ -9,7 +9,7 @@ from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, choose_archs, fail, open
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.archs import split_archs
+from txtdb.model.archs import known_archs, split_archs
 from txtdb.model.schema import Schema
 from txtdb.views.asking import find_tuned_schema
 
@@ -26,7 +26,7 @@ def resolve_tables(database: Database, archs: str, iface: str) -> list[ResolvedT
     """
     chosen = choose_archs(database, [archs]) if split_archs([archs]) else []
     if not chosen:
-        hint = f"known are {', '.join(sorted(database.archs)) or 'none'}"
+        hint = f"known are {known_archs(database.archs)}"
         fail([Fault("unknown-arch", Span(archs), "no arch is named", hint)], EXIT_USAGE)
     choose_schema(database, iface, chosen)
     resolutions = [database.resolve(arch, iface) for arch in chosen]

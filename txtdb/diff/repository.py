@@ -15,8 +15,6 @@ from typing import IO
 
 from txtdb.faults import Fault, FaultError, Span
 
-_NO_GIT = Fault("no-git", Span("git"), "git is not installed", "install git")
-
 
 def run_git(folder: Path, *arguments: str, given: bytes = b"", fault: str = "") -> bytes:
     """The output of a git command run in a folder.
@@ -25,12 +23,16 @@ def run_git(folder: Path, *arguments: str, given: bytes = b"", fault: str = "") 
     """
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], input=given, capture_output=True, check=False)
-    except FileNotFoundError:
-        raise FaultError([_NO_GIT]) from None
+    except OSError as error:
+        raise _no_git(error) from error
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip()
         raise FaultError([Fault("git", Span(fault or "git"), words or f"git {arguments[0]} failed", "")])
     return done.stdout
+
+
+def _no_git(error: OSError) -> FaultError:
+    return FaultError([Fault("no-git", Span("git"), f"git cannot be run: {error.strerror}", "install git")])
 
 
 def path_in_repository(folder: Path) -> str:
@@ -79,8 +81,8 @@ def object_reader(folder: Path) -> Iterator[ObjectReader]:
     command = ["git", "-C", str(folder), "cat-file", "--batch"]
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except FileNotFoundError:
-        raise FaultError([_NO_GIT]) from None
+    except OSError as error:
+        raise _no_git(error) from error
     with process:
         assert process.stdin is not None and process.stdout is not None, "both are pipes"
         yield ObjectReader(process.stdin, process.stdout)
@@ -122,6 +124,6 @@ def merge_text(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
             path.write_bytes(data)
         try:
             done = subprocess.run(["git", "merge-file", "-p", *paths], capture_output=True, check=False)
-        except FileNotFoundError:
+        except OSError:
             return None
         return None if done.returncode else done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +26,15 @@ _PATCH_NAME = re.compile(r"[0-9]{1,9}-[A-Za-z0-9_.+-]+")
 
 @dataclass(frozen=True)
 class Edit:
-    """A planned change of one cell: the file, its text with the change, and the lookup that the cell answers."""
+    """A planned change of one cell: the file, its text with the change, and the lookup that the cell answers.
+
+    `origin` is what the file says of where its cells come from; None where it does not.
+    """
 
     path: Path
     text: str
     query: Query
+    origin: str | None
 
     def write(self) -> bool:
         """Write the file, whole; whether that changed it. Raises OSError with the old file as it was."""
@@ -62,21 +66,26 @@ def plan_edit(
         return target
     path, source = target
     text = _edited(table, with_grid(source, table.arch_schema), query, config)
-    return text if isinstance(text, Fault) else Edit(path, text, query)
+    return text if isinstance(text, Fault) else Edit(path, text, query, source.document.argument("origin"))
 
 
 def _cell(table: ResolvedTable, given: Mapping[str, Value]) -> Query | Fault:
     try:
         query = table.query(given)
     except LookupFault as error:
-        return Fault("argument", Span(table.iface), str(error))
+        return Fault("argument", Span(table.iface), str(error), error.hint)
     if query is None or not table.arch_schema.supports(query.functional):
         return Fault("argument", Span(table.iface), f"no such functional on {table.arch}", "see `txtdb schema show`")
     for name, size, bins in zip(table.schema.axis_names, query.sizes, table.arch_schema.bins, strict=True):
         if size not in bins:
-            hint = f"its bins are {' '.join(map(str, bins))}"
-            return Fault("argument", Span(f"{name}={size}"), f"{size} is no bin of {name}", hint)
+            return bin_fault(name, size, bins)
     return query
+
+
+def bin_fault(name: str, size: int, bins: Sequence[int]) -> Fault:
+    """A size that names no cell."""
+    hint = f"its bins are {' '.join(map(str, bins))}"
+    return Fault("argument", Span(f"{name}={size}"), f"{size} is no bin of {name}", hint)
 
 
 def _config(table: ResolvedTable, given: Mapping[str, Value], fields: Mapping[str, Value]) -> ConfigValues | Fault:

@@ -53,7 +53,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Fault]]:
         elif path.is_file():
             found[path] = None
         else:
-            faults.append(Fault("no-path", Span(path.as_posix()), "no such file or folder", ""))
+            faults.append(Fault("no-path", Span(path.as_posix()), "no such file or folder", "name a table, a patch, or a folder"))
     return list(found), faults
 
 

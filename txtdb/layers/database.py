@@ -23,6 +23,7 @@ from txtdb.model.schema_file import read_schema
 from txtdb.model.table import ConfigPool, FileTable, build_table
 from txtdb.syntax import Source, read
 from txtdb.syntax.grid import MAX_CELLS
+from txtdb.wording import did_you_mean, plural
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Resolution:
     faults: tuple[Fault, ...]
 
 
-@dataclass
+@dataclass(repr=False)
 class Database:
     """One database with its overlays. Make it with `open_database` or `load`."""
 
@@ -52,11 +53,17 @@ class Database:
     archs: dict[str, Arch]
     schemas: dict[str, Schema]
     faults: tuple[Fault, ...]
-    _pools: dict[str, ConfigPool] = field(default_factory=dict, repr=False)
-    _files: dict[Path, LoadedFile] = field(default_factory=dict, repr=False)
-    _pins: dict[Path, tuple[tuple[Pin, ...], tuple[Fault, ...]]] = field(default_factory=dict, repr=False)
-    _resolutions: dict[tuple[str, str], Resolution] = field(default_factory=dict, repr=False)
-    _base_links: dict[str, Links] = field(default_factory=dict, repr=False)
+    _pools: dict[str, ConfigPool] = field(default_factory=dict)
+    _files: dict[Path, LoadedFile] = field(default_factory=dict)
+    _pins: dict[Path, tuple[tuple[Pin, ...], tuple[Fault, ...]]] = field(default_factory=dict)
+    _resolutions: dict[tuple[str, str], Resolution] = field(default_factory=dict)
+    _base_links: dict[str, Links] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        roots = ", ".join(root.as_posix() for root in self.roots)
+        counts = (len(self.archs), "arch"), (len(self.schemas), "interface")
+        archs, ifaces = (f"{count} {plural(count, word)}" for count, word in counts)
+        return f"<Database {roots}: {archs}, {ifaces}>"
 
     def __getitem__(self, arch: str) -> ArchTables:
         """The tables of one arch, by name or alias. Raises FaultError when it is unknown."""
@@ -197,7 +204,7 @@ class _Stack:
         resolution = None if ring else self._database.resolve(link.base, self._iface)
         if resolution is None or resolution.table is None:
             self.lost_base = True
-            self.faults.extend(_base_faults(self._iface, link, ring, resolution))
+            self.faults.extend(_base_faults(self._iface, link, ring, resolution, self._database.archs))
             return
         self.has_data = True
         self.faults.extend(resolution.faults)
@@ -243,6 +250,9 @@ class ArchTables:
     database: Database
     arch: Arch
 
+    def __repr__(self) -> str:
+        return f"<ArchTables {self.arch.name}: {', '.join(self) or 'none'}>"
+
     def __getitem__(self, iface: str) -> ResolvedTable:
         """The resolved table. Raises FaultError, with all faults, when it cannot be trusted."""
         resolution = self.database.resolve(self.arch.name, iface)
@@ -255,7 +265,9 @@ class ArchTables:
         return (iface for arch, iface in self.database.places() if arch == self.arch.name)
 
 
-def _base_faults(iface: str, link: BaseLink, ring: list[BaseLink], found: Resolution | None) -> list[Fault]:
+def _base_faults(
+    iface: str, link: BaseLink, ring: list[BaseLink], found: Resolution | None, archs: Iterable[str]
+) -> list[Fault]:
     """Why a base has no table: the circle it lies on, what its own faults say, or that there is nothing."""
     if found is None:
         chain = " -> ".join([*(part.arch for part in ring), ring[0].arch])
@@ -265,7 +277,9 @@ def _base_faults(iface: str, link: BaseLink, ring: list[BaseLink], found: Resolu
     if causes:
         return causes
     message = f"{iface}: base {link.base} has no table: {link.arch} -> {link.base}"
-    return [Fault("missing-base", link.span, message, "add that table, or correct `#! base`")]
+    others = set(archs) - {link.arch}
+    guess = "" if link.base in others else did_you_mean(link.base, others, most=3)
+    return [Fault("missing-base", link.span, message, f"{guess}add that table, or correct `#! base`")]
 
 
 _NOTHING_THERE = ("no-data", "unknown-iface", "unsupported-iface")

@@ -73,7 +73,7 @@ def read_pins(data: bytes, file: str, arch: str, schemas: Mapping[str, Schema]) 
     content, faults = parse_toml(data, file)
     if content is None:
         return (), faults
-    reader = _PinReader(file, "pin")
+    reader = _PinReader(file, "pin", data=data)
     reader.known(content, ("pin",), "pins.toml")
     tables = reader.tables(content, "pin")
     pins = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Protocol
@@ -57,7 +57,7 @@ class Layer:
     root: int
     arch: str
     file: str
-    table: LayerTable
+    table: LayerTable = field(repr=False)
     number: int | None = None
     origin: str | None = None
     evidence: tuple[str, ...] = ()

@@ -10,10 +10,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from txtdb.layers.resolve import Bins, Fold, HistoryEntry, Layer, bin_index, cell_history
+from txtdb.layers.resolve import Bins, Fold, HistoryEntry, Layer, bin_index, cell_history, functional_label
 from txtdb.model.schema import ArchSchema, FixedKey, Key, Schema
 from txtdb.model.table import UNSET, Cells, ConfigPool, ConfigValues
 from txtdb.model.values import Functional, Value, ValueType, has_type, print_value, print_values, type_of
+from txtdb.wording import plural
 
 
 class Absent(Enum):
@@ -31,7 +32,14 @@ UNSUPPORTED = Absent.UNSUPPORTED
 
 
 class LookupFault(ValueError):
-    """A lookup that makes no sense: an unknown or missing name, a value of the wrong type, a negative size."""
+    """A lookup that makes no sense: an unknown or missing name, a value of the wrong type, a negative size.
+
+    `hint` says what to do about it, and may be empty.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class Config(Mapping[str, Value]):
@@ -88,7 +96,7 @@ class Explanation:
 
     `bins` is where the sizes fell. `attempts` are the functionals in the order they were looked up: the asked one, then
     its fallbacks, up to the one that answered. `layers` are all layers of the table, lowest first. `reason` says why
-    the answer is `unsupported`, and is empty otherwise.
+    the answer is `unsupported`, and is empty otherwise. As a text it is a few lines for people.
     """
 
     arch: str
@@ -99,6 +107,23 @@ class Explanation:
     attempts: tuple[Attempt, ...]
     layers: tuple[Layer, ...]
     reason: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.arch} {self.iface} {functional_label(self.query.functional)}: {self.answer}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        asked, sizes = functional_label(self.query.functional), ",".join(map(str, self.query.sizes))
+        yield f"{self.arch} {self.iface} {asked} {sizes}"
+        yield f"  answer  {self.answer}{f', {self.reason}' if self.reason else ''}"
+        yield f"  bins    {','.join(map(str, self.bins)) or 'none'}"
+        if self.answered_by not in (None, self.query.functional):
+            yield f"  taken by fallback from {functional_label(self.attempts[-1].functional)}"
+        if self.winner:
+            origin = f", {self.winner.layer.origin}" if self.winner.layer.origin else ""
+            yield f"  {'masked' if self.winner.config is None else 'set by'}  {self.winner.span}{origin}"
 
     @property
     def tried(self) -> tuple[Functional, ...]:
@@ -139,6 +164,12 @@ class ResolvedTable:
     pool: ConfigPool
     layers: tuple[Layer, ...]
     fold: Fold
+
+    def __repr__(self) -> str:
+        counts = (len(self.functionals), "functional"), (len(self.layers), "layer")
+        functionals, layers = (f"{count} {plural(count, word)}" for count, word in counts)
+        bins = "×".join(str(len(own)) for own in self.bins)
+        return f"<ResolvedTable {self.arch} {self.iface}: {functionals}, {bins} bins, {layers}>"
 
     @property
     def schema(self) -> Schema:
@@ -241,9 +272,18 @@ class ResolvedTable:
         whole = {**self.fallbacks, **given}
         missing = [f"`{name}`" for name in (*self.schema.key_names, *self.schema.axis_names) if name not in whole]
         if missing:
-            raise LookupFault(f"{self.iface}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+            be, hint = "is" if len(missing) == 1 else "are", self._names_text()
+            raise LookupFault(f"{self.iface}: {', '.join(missing)} {be} missing", hint)
         functional = tuple(_key_value(key, whole[key.name]) for key in self.schema.keys)
         return Query(functional, tuple(_size(name, whole[name]) for name in self.schema.axis_names))
+
+    def _names_text(self) -> str:
+        """What a lookup needs and may have, for a hint."""
+        schema = self.schema
+        may = [*self.fallbacks, *(key.name for key in schema.fixed_keys)]
+        needed = [name for name in schema.key_names if name not in self.fallbacks]
+        optional = f"; {', '.join(may)} may be left out" if may else ""
+        return f"a lookup names the keys {', '.join(needed)} and the axes {', '.join(schema.axis_names)}{optional}"
 
     @cached_property
     def fallbacks(self) -> dict[str, Value]:

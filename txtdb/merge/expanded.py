@@ -5,7 +5,8 @@ One line for each run of cells, and it says all that it is about, so that a line
     [fp16 0 64] seqlen_q=64 seqlen_k=128-256: BLOCK_M=64 num_warps=4
 
 Symbols, ranges of rows and the order of the palette do not show, so a file that is only written in another way looks
-the same. No schema is needed.
+the same. In a file with faults the lines that cannot be read, and whole conflicts, stand as they are among the others.
+No schema is needed.
 """
 
 from __future__ import annotations
@@ -13,73 +14,111 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from txtdb.merge.header import directive_lines
-from txtdb.merge.versions import Version, read_version
+from txtdb.faults import errors
 from txtdb.model.table import MASKED, UNSET
-from txtdb.syntax import Block, GridRow
+from txtdb.syntax import Block, Document, Entry, GridRow, Source, print_source, read
 from txtdb.syntax.printer import functional_rank
 
 
 def expanded(data: bytes) -> bytes:
-    """The expanded form of a file; any file that cannot be read, as it is."""
-    version, _ = read_version(data, "")
-    if version is None or not version.text:
+    """The expanded form of a file; one of which nothing can be made out, as it is."""
+    source, faults = read(data, "")
+    if source is None:
         return data
-    return "\n".join([*_lines(version), ""]).encode()
+    if not errors(faults):
+        data = print_source(source).encode()
+        source, _ = read(data, "")
+        assert source is not None, "the printer's text can be read"
+    lines = data.decode().replace("\r\n", "\n").split("\n")
+    return "\n".join(_Expansion(source, lines).all()).encode()
 
 
-def _lines(version: Version) -> Iterator[str]:
-    document = version.document
-    yield f"#! {document.kind} 1"
-    lines = directive_lines(version).values()
-    for directive, line in zip(document.directives, lines, strict=True):
-        yield from (*directive.leading, line, *directive.trailing)
-    yield from _palette_lines(version)
-    contents = _contents(version)
-    for block, rows in zip(document.blocks, version.source.rows, strict=True):
-        yield from ("", *block.leading)
-        for row in rows:
-            yield from row.source.leading
-            yield from _row_lines(version, block, row, contents)
-        yield from block.trailing
-    yield from document.end.leading
-    yield "#! end"
+class _Expansion:
+    """Goes through the lines of a file, and puts what was read in place of those that it was read from."""
+
+    def __init__(self, source: Source, lines: list[str]) -> None:
+        document = source.document
+        self._shape = source.shape
+        self._magic = document.magic.line
+        self._lines = lines
+        self._contents = _contents(document)
+        self._directives = {d.line: " ".join(["#!", d.name, *d.args]) for d in document.directives}
+        self._entries = {entry.line: (number, entry) for number, entry in enumerate(document.palette) if entry.values}
+        blocks = list(zip(document.blocks, source.rows, strict=True))
+        self._heads = {block.line for block, rows in blocks if rows and block.values}
+        self._rows = {row.source.line: (self._head(block), row) for block, rows in blocks for row in rows}
+
+    def all(self) -> Iterator[str]:
+        """All lines. Those of the palette stand in the order of what they mean, and the others as in the file."""
+        first, last = self._palette()
+        yield from self._expanded(1, first)
+        yield from self._configs(first, last)
+        yield from self._expanded(last, len(self._lines) + 1)
+
+    def _expanded(self, first: int, stop: int) -> Iterator[str]:
+        for number in range(first, stop):
+            if number in self._rows:
+                yield from self._runs(*self._rows[number])
+            elif number not in self._heads:
+                yield self._directives.get(number, self._lines[number - 1])
+
+    def _palette(self) -> tuple[int, int]:
+        """The first line of the palette, with the comments that touch it, and the one behind its last."""
+        if not self._entries:
+            return 1, 1
+        first, last = min(self._entries), max(self._entries)
+        while self._is_comment(first - 1):
+            first -= 1
+        return first, last + 1
+
+    def _is_comment(self, number: int) -> bool:
+        is_directive = number == self._magic or number in self._directives
+        return self._lines[number - 1].startswith("#") and not is_directive
+
+    def _configs(self, first: int, stop: int) -> Iterator[str]:
+        """The palette's lines, sorted, so that it shows when a config is new to the file; what stands above an entry
+        stays there."""
+        groups: list[tuple[Entry, list[str]]] = []
+        above: list[str] = []
+        for number in range(first, stop):
+            line = self._lines[number - 1]
+            if number in self._entries:
+                place, entry = self._entries[number]
+                groups.append((entry, [*above, f"config {self._contents[place]}"]))
+                above = []
+            elif line.strip():
+                above.append(line)
+        for _, lines in sorted(groups, key=lambda group: functional_rank(group[0].values)):
+            yield from lines
+
+    def _head(self, block: Block) -> str:
+        return f"[{' '.join(block.values)}]" if block.values else self._lines[block.line - 1]
+
+    def _runs(self, head: str, row: GridRow) -> Iterator[str]:
+        """The runs of a row line, again for each row that it covers."""
+        shape = self._shape
+        name, bins = shape.axes[-1]
+        runs, column = [], 0
+        for cell, run in groupby(row.cells):
+            last = column + len(list(run)) - 1
+            span = f"{bins[column]}-{bins[last]}" if last > column else f"{bins[column]}"
+            if cell != UNSET:
+                runs.append(f"{name}={span}: {self._contents[cell]}")
+            column = last + 1
+        for number in range(row.first, row.stop):
+            bins_of = zip(shape.label_axes, shape.row_bins(number), strict=True)
+            prefix = " ".join([head, *(f"{axis}={value}" for (axis, _), value in bins_of)])
+            yield from (f"{prefix} {run}" for run in runs)
 
 
-def _palette_lines(version: Version) -> Iterator[str]:
-    """The configs in the order of what they mean, so that it shows when one is new to the file."""
-    palette, contents = version.document.palette, _contents(version)
-    if not palette:
-        return
-    yield ""
-    for number in sorted(range(len(palette)), key=lambda number: functional_rank(palette[number].values)):
-        yield from (*palette[number].leading, f"config {contents[number]}")
-    yield from palette[-1].trailing
-
-
-def _contents(version: Version) -> dict[int, str]:
+def _contents(document: Document) -> dict[int, str]:
     """Cell → what it says; nothing for a transparent one."""
-    fields = version.document.config_fields
-    texts = (
-        " ".join(f"{name}={value}" for name, value in zip(fields, entry.values, strict=True))
-        for entry in version.document.palette
-    )
-    return {**dict(enumerate(texts)), MASKED: "masked"}
+    return {**{number: _content(entry, document) for number, entry in enumerate(document.palette)}, MASKED: "masked"}
 
 
-def _row_lines(version: Version, block: Block, row: GridRow, contents: dict[int, str]) -> Iterator[str]:
-    """The runs of a row line, again for each row that it covers."""
-    shape = version.source.shape
-    name, bins = shape.axes[-1]
-    head = f"[{' '.join(block.values)}]"
-    runs, column = [], 0
-    for cell, run in groupby(row.cells):
-        last = column + len(list(run)) - 1
-        span = f"{bins[column]}-{bins[last]}" if last > column else f"{bins[column]}"
-        if cell != UNSET:
-            runs.append(f"{name}={span}: {contents[cell]}")
-        column = last + 1
-    for number in range(row.first, row.stop):
-        label = (f"{axis}={value}" for (axis, _), value in zip(shape.label_axes, shape.row_bins(number), strict=True))
-        prefix = " ".join([head, *label])
-        yield from (f"{prefix} {run}" for run in runs)
+def _content(entry: Entry, document: Document) -> str:
+    """An entry by its field names; by what can be read of it, where the names do not fit."""
+    fields, values = document.config_fields, entry.values
+    if len(fields) == len(values):
+        return " ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
+    return " ".join(values or [entry.symbol])

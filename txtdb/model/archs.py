@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from txtdb.faults import Fault, Span
 from txtdb.model.toml import NAME, NAME_HINT, TomlReader, parse_toml
+from txtdb.wording import near_names
 
 _FACTS = ("wave_size", "lds_bytes", "vgpr_budget", "compute_units", "xcds")
 _TEXTS = ("pack", "gpu")
@@ -43,7 +43,7 @@ def read_archs(data: bytes, file: str) -> tuple[dict[str, Arch], list[Fault]]:
     content, faults = parse_toml(data, file)
     if content is None:
         return {}, faults
-    reader = TomlReader(file, "archs")
+    reader = TomlReader(file, "archs", data=data)
     reader.known(content, ("arch",), "archs.toml")
     tables = reader.table(content, "arch", "archs.toml")
     archs = {name: _read_arch(reader, name, reader.table(tables, name, "arch")) for name in tables}
@@ -85,9 +85,21 @@ def find_arch(name: str, archs: dict[str, Arch]) -> Arch | Fault:
     for arch in archs.values():
         if plain in map(_plain, (arch.name, *arch.aliases)):
             return arch
-    near = difflib.get_close_matches(plain, list(archs), 1)
+    names = {alias: arch.name if alias == arch.name else f"{arch.name} ({alias})" for alias, arch in _every(archs)}
+    near = [names[found] for found in near_names(plain, names)]
     guess = f"did you mean {near[0]}? " if near else ""
-    return Fault("unknown-arch", Span(name), f"unknown arch `{name}`", f"{guess}known are {', '.join(sorted(archs))}")
+    return Fault("unknown-arch", Span(name), f"unknown arch `{name}`", f"{guess}known are {known_archs(archs)}")
+
+
+def known_archs(archs: Mapping[str, Arch]) -> str:
+    """All archs with their aliases, for a hint: `gfx942 (MI300A, MI300X), gfx1100`; `none` where there are none."""
+    aliases = {name: f" ({', '.join(arch.aliases)})" if arch.aliases else "" for name, arch in archs.items()}
+    return ", ".join(f"{name}{aliases[name]}" for name in sorted(archs)) or "none"
+
+
+def _every(archs: Mapping[str, Arch]) -> Iterator[tuple[str, Arch]]:
+    """Each name and each alias with its arch."""
+    return ((name, arch) for arch in archs.values() for name in (arch.name, *arch.aliases))
 
 
 def _plain(name: str) -> str:

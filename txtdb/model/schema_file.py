@@ -50,15 +50,12 @@ def read_schema(data: bytes, file: str, iface: str) -> tuple[Schema | None, list
     content, faults = parse_toml(data, file)
     if content is None:
         return None, faults
-    reader = _SchemaReader(file)
+    reader = _SchemaReader(file, "schema", data=data)
     schema = reader.schema(content, iface)
     return (None if reader.faults else schema), reader.faults
 
 
 class _SchemaReader(TomlReader):
-    def __init__(self, file: str) -> None:
-        super().__init__(file, "schema")
-
     def schema(self, content: dict[str, Any], iface: str) -> Schema | None:
         """The schema, or None with faults. What refers to keys and fields is read when these are right."""
         self.known(content, _TOP, "schema")
@@ -127,23 +124,23 @@ class _SchemaReader(TomlReader):
             self.fault(f"{where}: {functionals} functionals with {cells} cells are too many", limits)
 
     def key(self, table: dict[str, Any]) -> Key:
+        self.known(table, ("name", "type", "values", "fallback"), f"key {_label(table)}")
         name, kind = self.name(table, "key"), self.type(table, "key")
-        self.known(table, ("name", "type", "values", "fallback"), f"key {name}")
         if kind is None:
             return Key(name, ValueType.INT, ())
         values = self.values(table, kind, f"key {name}")
         if kind is ValueType.BOOL and "values" not in table:
             values = (False, True)
         if not values:
-            self.fault(f"key {name}: `values` is missing")
+            self.missing(table, "values", f"key {name}")
         fallback = table.get("fallback")
         if "fallback" in table and not (can_be_written(fallback, kind) and fallback in values):
             self.fault(f"key {name}: fallback {shown(fallback)} is none of its values")
         return Key(name, kind, values, fallback)
 
     def fixed_key(self, table: dict[str, Any]) -> FixedKey:
+        self.known(table, ("name", "type", "fixed"), f"key {_label(table)}")
         name, kind = self.name(table, "key"), self.type(table, "key")
-        self.known(table, ("name", "type", "fixed"), f"key {name}")
         if kind is None:
             return FixedKey(name, ValueType.INT, 0)
         if not can_be_written(table["fixed"], kind):
@@ -151,13 +148,15 @@ class _SchemaReader(TomlReader):
         return FixedKey(name, kind, table["fixed"])
 
     def axis(self, table: dict[str, Any]) -> Axis:
+        self.known(table, ("name", "bins", "lookup"), f"axis {_label(table)}")
         name = self.name(table, "axis")
-        self.known(table, ("name", "bins", "lookup"), f"axis {name}")
         if self.text(table, "lookup", f"axis {name}", "ceil") != "ceil":
             self.fault(
                 f"axis {name}: unknown lookup rule",
                 "the rule is `ceil`: the first bin that is not smaller, else the last",
             )
+        if (id(table), "bins") in self.meant:
+            return Axis(name, ())
         return Axis(name, self.bins(table.get("bins"), f"axis {name}"))
 
     def bins(self, value: object, where: str) -> tuple[int, ...]:
@@ -183,9 +182,9 @@ class _SchemaReader(TomlReader):
         return (ConfigField(BACKEND_FIELD, ValueType.ENUM, names, binary=False),) if names else ()
 
     def config_field(self, table: dict[str, Any]) -> ConfigField:
-        name, kind = self.name(table, "config"), self.type(table, "config")
-        where = f"config {name}"
+        where = f"config {_label(table)}"
         self.known(table, ("name", "type", "values", "min", "max", "default", "binary"), where)
+        name, kind = self.name(table, "config"), self.type(table, "config")
         if kind is None:
             return ConfigField(name, ValueType.INT)
         values = self.values(table, kind, where)
@@ -193,7 +192,7 @@ class _SchemaReader(TomlReader):
         if minimum is not None and maximum is not None and minimum > maximum:
             self.fault(f"{where}: min {minimum} is above max {maximum}")
         if kind is ValueType.ENUM and not values:
-            self.fault(f"{where}: `values` is missing")
+            self.missing(table, "values", where)
         default, binary = table.get("default"), table.get("binary", True)
         if not isinstance(binary, bool):
             self.fault(f"{where}: `binary` must be true or false")
@@ -212,9 +211,9 @@ class _SchemaReader(TomlReader):
         return None
 
     def derived(self, table: dict[str, Any], keys: tuple[Key, ...]) -> Derived:
-        name, kind = self.name(table, "derived"), self.type(table, "derived")
-        where = f"derived {name}"
+        where = f"derived {_label(table)}"
         self.known(table, ("name", "type", "key", "map"), where)
+        name, kind = self.name(table, "derived"), self.type(table, "derived")
         if kind is None:
             return Derived(name, ValueType.INT, "", ())
         key = next((key for key in keys if key.name == table.get("key")), None)
@@ -234,10 +233,10 @@ class _SchemaReader(TomlReader):
         return Derived(name, kind, key.name, tuple(mapping))
 
     def backend(self, table: dict[str, Any]) -> Backend:
+        self.known(table, ("name", "launches"), f"backend {_label(table)}")
         name = self.name(table, "backend")
-        if not can_be_written(name, ValueType.ENUM):
+        if "name" in table and not can_be_written(name, ValueType.ENUM):
             self.fault(f"backend {name}: a back end is not named like a value of another type")
-        self.known(table, ("name", "launches"), f"backend {name}")
         return Backend(name, self.list_of(table.get("launches", []), str, f"backend {name}: `launches`"))
 
     def fixed_config(
@@ -356,6 +355,12 @@ class _SchemaReader(TomlReader):
             if name in seen:
                 self.fault(f"{what} `{name}` stands twice", "names that differ only in case count as equal")
             seen.add(name)
+
+
+def _label(table: Mapping[str, Any]) -> str:
+    """The name that a table gives itself, for messages; empty where it gives none."""
+    name = table.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _allows(item: _Domain, value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from txtdb.faults import Fault, Severity, Span
 from txtdb.model.values import MAX_INT, print_value
+from txtdb.wording import did_you_mean, near_names
 
 # What the text format takes for a name.
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:+-]*")
@@ -47,12 +48,18 @@ def shown(value: object) -> str:
 
 @dataclass
 class TomlReader:
-    """Reads typed values out of one decoded file and collects what is wrong with them."""
+    """Reads typed values out of one decoded file and collects what is wrong with them.
+
+    With `data`, the file's bytes, an unknown name is told at its place, if that is certain. `meant` holds what such
+    names were perhaps meant to be, as (id of the table, name): these are not reported as missing as well.
+    """
 
     file: str
     rule: str
     faults: list[Fault] = field(default_factory=list)
     span: Span | None = None
+    data: bytes = b""
+    meant: set[tuple[int, str]] = field(default_factory=set)
 
     def fault(self, message: str, hint: str = "", severity: Severity = Severity.ERROR) -> None:
         """Record one fault, at the current span."""
@@ -62,14 +69,35 @@ class TomlReader:
         """Complain about names that have no meaning here: a misspelt option must not be ignored."""
         for name in table:
             if name not in names:
-                self.fault(f"{where}: unknown name `{name}`", f"known are {', '.join(sorted(names))}")
+                near = did_you_mean(name, names)
+                self.meant.update((id(table), other) for other in near_names(name, names))
+                hint = f"{near}known are {', '.join(sorted(names))}"
+                span = self._place(name) or self.span or Span(self.file)
+                self.faults.append(Fault(self.rule, span, f"{where}: unknown name `{name}`", hint))
+
+    def _place(self, name: str) -> Span | None:
+        """Where a name stands; None where that is not certain: more than one place, or a text with escapes."""
+        text = self.data.decode("utf-8", "replace").replace("\r\n", "\n")
+        found = list(re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
+        if len(found) != 1 or "\\" in text or not name:
+            return None
+        line, column = text.count("\n", 0, found[0].start()) + 1, found[0].start() - text.rfind("\n", 0, found[0].start())
+        return Span(self.file, line, column, line, column + len(name) - 1)
+
+    def missing(self, table: Mapping[str, Any], name: str, where: str) -> None:
+        """Complain about a missing name, unless an unknown one of the table was perhaps meant to be it."""
+        if (id(table), name) not in self.meant:
+            self.fault(f"{where}: `{name}` is missing")
 
     def text(self, table: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:
         """A text value; a missing one without default is a fault."""
         value = table.get(name, default)
         if isinstance(value, str):
             return value
-        self.fault(f"{where}: `{name}` must be a text" if name in table else f"{where}: `{name}` is missing")
+        if name in table:
+            self.fault(f"{where}: `{name}` must be a text")
+        else:
+            self.missing(table, name, where)
         return default or ""
 
     def tables(self, table: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

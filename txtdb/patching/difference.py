@@ -8,7 +8,7 @@ import numpy as np
 
 from txtdb.diff.planes import translated
 from txtdb.faults import Fault, Span
-from txtdb.layers.resolve import Bins, Fold, Layer
+from txtdb.layers.resolve import Bins, Fold, Layer, fold_layer
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.table import MASKED, UNSET, Cells, config_text, functional_text
 from txtdb.model.values import Functional, functional_rank
@@ -25,8 +25,9 @@ class Difference:
     """Two tables of one interface on the union of their functionals and bins.
 
     `wanted` holds what lookups of the second give, as numbers of the first one's pool, UNSET for none; `differs` marks
-    where the first gives something else. Both have shape (functionals, bins of axis 1, …). Functionals that the
-    second table's schema does not have are left out: that is a difference of the schemas.
+    the cells that a patch of the first has to set, none where all lookups agree. Both have shape (functionals, bins of
+    axis 1, …). Functionals that the second table's schema does not have are left out: that is a difference of the
+    schemas.
     """
 
     def __init__(self, before: ResolvedTable, after: ResolvedTable) -> None:
@@ -37,9 +38,10 @@ class Difference:
         self.bins: Bins = tuple(tuple(sorted({*a, *b})) for a, b in zip(before.bins, after.bins, strict=True))
         there = [_by_name(f, before, after) for f in self.functionals]
         cells, self._source = cut(after.fold, there, self.bins)
-        have, self._winner = cut(before.fold, self.functionals, self.bins)
         self.wanted: Cells = self._numbers()[cells]
-        self.differs: Mask = np.maximum(have, UNSET) != self.wanted
+        agrees = np.maximum(cut(before.fold, self.functionals, self.bins)[0], UNSET) == self.wanted
+        have, self._pinned = self._under_patch()
+        self.differs: Mask = (np.maximum(have, UNSET) != self.wanted) & ~agrees.all()
 
     def _numbers(self) -> Cells:
         """The second table's config numbers → the first one's; masked and unset cells alike are none."""
@@ -48,6 +50,19 @@ class Difference:
             values = translated(self.after.pool[number], self.after.schema, self.before.schema)
             numbers.append(_UNTOLD if values is None else self.before.pool.intern(values))
         return np.array([*numbers, UNSET, UNSET], np.int32)
+
+    def _under_patch(self) -> tuple[Cells, Mask]:
+        """What the first table gives with a patch that brings all bins and sets no cell, and what its pins decide.
+
+        A pin counts at its very bins: at a bin that comes between, lookups no longer end at the pin behind it.
+        """
+        cells, winner = cut(self.below, self.functionals, self.bins)
+        fold = Fold(self.functionals, self.bins, cells, winner)
+        number = len(self.before.layers)
+        for pins in self.stack.pins:
+            fold = fold_layer(fold, pins, number)
+        cells, winner = cut(fold, self.functionals, self.bins)
+        return cells, winner == number
 
     @property
     def below(self) -> Fold:
@@ -92,15 +107,13 @@ class Difference:
 
     def _pin_faults(self) -> Iterator[Fault]:
         """Cells that a pin of the first table decides, so that no patch does."""
-        layers = self.before.layers
-        pins = [number for number, layer in enumerate(layers) if any(layer is pin for pin in self.stack.pins)]
-        pinned = self.differs & np.isin(self._winner, pins)
+        pinned = self.differs & self._pinned
         if pinned.any():
             first, *at = np.argwhere(pinned)[0].tolist()
             bins = ",".join(str(own[place]) for own, place in zip(self.bins, at, strict=True))
             text = functional_text(self.before.schema, self.functionals[first])
             message = f"{int(pinned.sum())} of the cells are pinned, the first at {text} {bins}"
-            yield self._fault(message, "remove the pin first", layers[pins[0]].file)
+            yield self._fault(message, "remove the pin first", self.stack.pins[0].file)
 
     def _fault(self, message: str, hint: str, file: str = "") -> Fault:
         arch, iface = self.before.arch, self.before.iface

@@ -9,6 +9,7 @@ from statistics import median
 from txtdb.diff.edits import EditKind
 from txtdb.diff.render import change_text
 from txtdb.review.records import Flag, Images, Review, ReviewedCell, TableReview
+from txtdb.wording import plural
 
 
 def cells_word(number: int) -> str:
@@ -18,7 +19,7 @@ def cells_word(number: int) -> str:
 
 def many(number: int, word: str) -> str:
     """A number with a word in singular or plural."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    return f"{number:,} {plural(number, word)}"
 
 
 def effective(cells: Iterable[ReviewedCell]) -> list[ReviewedCell]:
@@ -80,11 +81,17 @@ def _images_text(images: Images) -> str:
 def images_text(review: Review) -> str:
     """The sums over all archs."""
     new, gone = (sum(images.new for images in review.images), sum(images.gone for images in review.images))
-    return f"{new:,} new, {gone:,} gone over {len(review.images)} archs"
+    return f"{new:,} new, {gone:,} gone over {many(len(review.images), 'arch')}"
 
 
-def headline(review: Review) -> str:
-    """The whole change in one sentence."""
+def headline(review: Review, page: str = "below") -> str:
+    """The whole change in one sentence, and where there are faults a second one; `page` says where they are told."""
+    faults = many(len(review.faults), "fault")
+    warning = f" {faults}, see {page}; the cells may be incomplete." if review.faults else ""
+    return f"{_change_text(review)}{warning}"
+
+
+def _change_text(review: Review) -> str:
     if not review.cells:
         return "No cell changed." if review.facts else "Nothing changed."
     cells = effective(review.cells)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from txtdb.faults import Fault, Span
+from txtdb.syntax.conflicts import CONFLICT, MARKER
+from txtdb.wording import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,10 @@ _FORMS = {
 # The order matters: the first that matches names the fault.
 MISTAKES = (
     _mistake(
-        "conflict-marker",
-        r"^(<{7}|={7}|>{7}|\|{7})( .*)?$",
+        CONFLICT,
+        MARKER,
         "unresolved merge conflict",
-        "resolve the conflict and remove the marker",
+        "its other markers are gone: look at the lines around it, then delete it",
     ),
     _mistake("carriage-return", r"\r", "a carriage return inside a line", "use LF or CRLF line ends"),
     _mistake(
@@ -57,7 +59,7 @@ MISTAKES = (
     _mistake("directive-form", rf"^#! ({'|'.join(_FORMS)})(?= |$).*", "malformed directive", ""),
     _mistake(
         "unknown-directive",
-        r"^#! ?[^ ]*",
+        r"^#! ?([^ ]*)",
         "unknown directive",
         "known are " + ", ".join(_FORMS) + "; own ones start with x-",
     ),
@@ -82,12 +84,19 @@ def name_mistake(line: str, number: int, file: str) -> Fault:
         match = mistake.pattern.search(line)
         if match:
             span = Span(file, number, match.start() + 1, number, max(match.start() + 1, match.end()))
-            return Fault(mistake.rule, span, mistake.message, _hint(mistake, match))
+            where = f", line {number}" if mistake.rule == CONFLICT else ""
+            message, hint = _words(mistake, match)
+            return Fault(mistake.rule, span, message + where, hint)
     raise AssertionError("the last pattern matches every line")
 
 
-def _hint(mistake: Mistake, match: re.Match[str]) -> str:
-    return f"the form is `{_FORMS[match[1]]}`" if mistake.rule == "directive-form" else mistake.hint
+def _words(mistake: Mistake, match: re.Match[str]) -> tuple[str, str]:
+    """Message and hint, with what was found in the line."""
+    if mistake.rule == "directive-form":
+        return mistake.message, f"the form is `{_FORMS[match[1]]}`"
+    if mistake.rule == "unknown-directive" and match[1]:
+        return f"{mistake.message} `{match[1]}`", f"{did_you_mean(match[1], _FORMS)}{mistake.hint}"
+    return mistake.message, mistake.hint
 
 
 _PLACES = {

@@ -18,6 +18,7 @@ from lark.lexer import TerminalDef
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from txtdb.faults import Fault, Span
+from txtdb.syntax.conflicts import CONFLICT, conflict_regions, is_marker, region_fault
 from txtdb.syntax.header import header_faults
 from txtdb.syntax.mistakes import name_mistake, out_of_place
 from txtdb.syntax.tree import Block, Directive, Document, Entry, Line, Row
@@ -102,8 +103,12 @@ def _recover(text: str, file: str) -> tuple[Document | None, list[Fault]]:
     """Read line by line: what a terminal matches and the LALR tables accept is kept, the rest is reported."""
     reader = _LineReader(file)
     lines = text.split("\n")
+    regions, behind = conflict_regions(lines), 0
     for number, line in enumerate(lines, 1):
-        if line.strip(" ") and not reader.line(line, number):
+        if number in regions:
+            behind = regions[number] + 1
+            reader.conflict(lines[number - 1 : behind - 1], number)
+        elif number >= behind and line.strip(" ") and not reader.line(line, number):
             break
     if not reader.kept:
         empty = Fault("no-magic", Span(file, 1, 1, 1, 1), "the file is empty", f"a file starts with {_MAGICS}")
@@ -144,6 +149,13 @@ class _LineReader:
             self.faults.append(out_of_place(kind, _whole(token, self._file)))
         return True
 
+    def conflict(self, lines: list[str], first: int) -> None:
+        """Take a conflict, markers included. What stands in it is not read: each line leaves what a bad one would."""
+        self.faults.append(region_fault(self._file, first, lines))
+        for number, line in enumerate(lines, first):
+            if self.kept and line.strip(" ") and not is_marker(line) and _classify(line) not in _TRIVIA:
+                self._leave_stand_in(Token("", line, line=number, column=1))
+
     def truncated(self, lines: list[str]) -> None:
         """Report a missing `#! end` and go on as if it were there."""
         last = len(lines) - (lines[-1] == "")
@@ -159,11 +171,11 @@ class _LineReader:
             return self._keep(token)
         if kind == "MAGIC":
             self.faults = [_version_fault(token, self._file)]
-        elif mistake and (mistake.rule == "conflict-marker" or _FIRST_LINE_ATTEMPT.search(token)):
+        elif mistake and (mistake.rule == CONFLICT or _FIRST_LINE_ATTEMPT.search(token)):
             self.faults.append(mistake)
         elif not self.faults:
             self.faults.append(Fault("no-magic", _whole(token, self._file), f"the first line must be {_MAGICS}"))
-        return mistake is not None and mistake.rule == "conflict-marker"
+        return mistake is not None and mistake.rule == CONFLICT
 
     def _keep(self, token: Token) -> bool:
         try:
@@ -176,6 +188,9 @@ class _LineReader:
 
     def _bad(self, token: Token) -> None:
         self.faults.append(name_mistake(token, token.line or 0, self._file))
+        self._leave_stand_in(token)
+
+    def _leave_stand_in(self, token: Token) -> None:
         directive = _DIRECTIVE_START.match(token)
         if directive:
             self.malformed.add(directive[1])

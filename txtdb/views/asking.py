@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from txtdb.faults import Fault, Span
 from txtdb.layers.database import Database
 from txtdb.model.schema import Schema
 from txtdb.model.values import Value, ValueType, parse_value, print_values, text_type
+from txtdb.wording import did_you_mean
 
 _SPELLING = {ValueType.BOOL: "write true or false", ValueType.INT: "write digits", ValueType.ENUM: "write a name"}
 
@@ -18,7 +18,7 @@ def find_schema(database: Database, iface: str) -> Schema | Fault:
     schema = database.schemas.get(iface)
     if schema is None:
         known = sorted(database.schemas)
-        hint = f"{_guess(iface, known)}known are {', '.join(known)}"
+        hint = f"{did_you_mean(iface, known)}known are {', '.join(known)}"
         return Fault("unknown-iface", Span(iface), f"unknown interface `{iface}`", hint)
     return schema
 
@@ -70,15 +70,10 @@ def _word_fault(word: str, types: Mapping[str, ValueType]) -> Fault:
         return Fault("argument", Span(word), f"`{word}` is no NAME=VALUE", f"names are {', '.join(known)}")
     if name not in types:
         return Fault(
-            "argument", Span(word), f"unknown name `{name}`", f"{_guess(name, known)}known are {', '.join(known)}"
+            "argument", Span(word), f"unknown name `{name}`", f"{did_you_mean(name, known)}known are {', '.join(known)}"
         )
     message = f"{name}: expected {types[name]}, found {text_type(text)} `{text}`" if text else f"{name} has no value"
     return Fault("argument", Span(word), message, _SPELLING[types[name]])
-
-
-def _guess(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {near[0]}? " if near else ""
 
 
 def value_faults(schema: Schema, given: Mapping[str, Value]) -> list[Fault]:
