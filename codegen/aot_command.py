@@ -29,6 +29,7 @@ from codegen.aot.reports import (
     stats_json,
     stats_lines,
 )
+from codegen.aot.wording import counted
 from txtdb.cli.common import (
     EXIT_FINDINGS,
     EXIT_USAGE,
@@ -209,7 +210,7 @@ def extract(pack: Path, names: tuple[str, ...], out: Path) -> None:
                 fail(error.faults)
             except OSError as error:
                 fail([_file_fault(path, error)], EXIT_USAGE)
-    click.echo(f"{len(chosen)} images written to {out}")
+    click.echo(f"{counted(len(chosen), 'image')} written to {out}")
 
 
 @aot.command()
@@ -235,7 +236,7 @@ def verify(pack: Path, root: Path | None, overlays: tuple[Path, ...], style: str
         print_json({"pack": pack.as_posix(), "faults": [fault_json(fault) for fault in faults]})
     else:
         print_faults(faults)
-        click.echo(f"{pack}: {len(faults)} faults" if faults else f"{pack}: sound")
+        click.echo(f"{pack}: {counted(len(faults), 'fault') if faults else 'sound'}")
     if faults:
         sys.exit(EXIT_USAGE if faults[0].rule == "pack-unreadable" else EXIT_FINDINGS)
 
@@ -260,7 +261,7 @@ def resources(root: Path, packs: tuple[Path, ...], style: str) -> None:
     else:
         print_faults(recorded.faults)
         _echo(f"written: {path}" for path in recorded.written)
-        click.echo(f"{len(recorded.files)} resource files, {len(recorded.written)} of them changed")
+        click.echo(f"{counted(len(recorded.files), 'resource file')}, {len(recorded.written)} changed")
     if recorded.faults:
         sys.exit(EXIT_FINDINGS)
 

@@ -41,15 +41,15 @@ def _texts(resolved: ResolvedTable, holes: Sequence[Hole]) -> list[str]:
 
 
 def _cells_text(resolved: ResolvedTable, holes: Sequence[Hole]) -> str:
-    """The holes of one functional; those that a layer masks behind the others: `16,32, 16,64 masked at FILE:LINE`."""
+    """The holes of one functional; those that a layer masks behind the others: `16,32, masked at FILE:LINE: 16,64`."""
     size = prod(len(bins) for bins in resolved.arch_schema.bins)
     masks: dict[str, list[str]] = {"": []}
     for hole in holes:
         mask = _mask(resolved, hole)
-        where = f" masked at {mask.file}:{mask.line}" if mask else ""
+        where = f"masked at {mask.file}:{mask.line}: " if mask else ""
         masks.setdefault(where, []).append(",".join(map(str, hole.bins)))
     texts = ((at if len(at) < size else ["all"], where) for where, at in masks.items() if at)
-    return ", ".join(f"{' '.join(at)}{where}" for at, where in texts)
+    return ", ".join(f"{where}{' '.join(at)}" for at, where in texts)
 
 
 def _mask(resolved: ResolvedTable, hole: Hole) -> Span | None:

@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.table import ConfigValues
+
 IFACE = "attn_fwd"
 F1 = "fp16 0 64"
 F2 = "fp16 0 128"
@@ -151,3 +154,8 @@ def write_files(root: Path, files: Mapping[str, str | None]) -> Path:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(text.encode())
     return root
+
+
+def config_values(table: ResolvedTable, number: int) -> ConfigValues | None:
+    """The config of a cell's number; None for a hole and a masked cell."""
+    return None if number < 0 else table.pool[number]

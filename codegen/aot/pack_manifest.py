@@ -23,7 +23,7 @@ from typing import Any
 
 from codegen.aot.result import STATUSES, Binary, Resources, binary_from, resources_from
 from txtdb.model.table import ConfigValues
-from txtdb.model.values import Functional
+from txtdb.model.values import Functional, Value
 
 FORMAT = 1
 
@@ -89,6 +89,10 @@ class PackedTable:
         """The image for a name: its own, or the one that stands in for it."""
         substitute = self.replaced.get(name)
         return self.images.get(substitute.by if substitute else name)
+
+    def config(self, image: PackedImage) -> dict[str, Value]:
+        """The config fields of an image: what its launch grid is made from."""
+        return dict(zip(self.fields, image.origin.config, strict=True))
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,9 @@ class _Reader:
         if lost or replaced.keys() & images.keys():
             raise ValueError(f"a substitute names no image: {', '.join(lost)}")
         keys, fields = tuple(map(str, given["keys"])), tuple(map(str, given["fields"]))
+        origins = [item.origin for own in (images, replaced) for item in own.values()]
+        if any((len(own.functional), len(own.config)) != (len(keys), len(fields)) for own in origins):
+            raise ValueError("an image has other keys or fields than its table")
         return PackedTable(str(given["digest"]), str(given["target"]), keys, fields, images, replaced)
 
     def image(self, name: str, given: Mapping[str, Any]) -> PackedImage:

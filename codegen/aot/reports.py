@@ -11,6 +11,7 @@ from codegen.aot.build import Build, BuiltTable
 from codegen.aot.pack import Pack
 from codegen.aot.pack_manifest import PackedImage, PackedTable
 from codegen.aot.reassign import Replaced
+from codegen.aot.wording import counted
 from txtdb.cli.common import fault_json
 
 
@@ -43,13 +44,13 @@ def build_lines(build: Build, effort: Effort, pack: Path | None) -> Iterator[str
     for table in build.tables:
         for item in table.replaced:
             yield f"{table.plan.place}: {item.wanted.name}: {item.result.status} {_reason(item)}".rstrip()
-            yield f"    {len(item.cells)} cells go to {item.by.name}: {_bins(item)}"
+            yield f"    {_moved(len(item.cells))} to {item.by.name}: {_bins(item)}"
     counts = ", ".join(f"{number} {status}" for status, number in build.statuses.items())
     yield f"images: {counts}"
     fresh, seconds = build.compilation.fresh, build.compilation.seconds
     rate = f", {fresh / seconds:.2f} a second and process" if seconds else ""
-    distinct = len(build.compilation.results)
-    yield f"{distinct} different compilations, {fresh} made now in {effort.seconds:.1f} s by {effort.jobs}{rate}"
+    distinct = counted(len(build.compilation.results), "different compilation")
+    yield f"{distinct}, {fresh} made now in {effort.seconds:.1f} s by {effort.jobs}{rate}"
     yield f"written: {pack}, {pack.stat().st_size} bytes" if pack else "nothing was written"
 
 
@@ -85,11 +86,16 @@ def list_lines(pack: Pack) -> Iterator[str]:
     """Every image of a pack, and what stands in for those that could not be built."""
     for place, _, image in _images(pack):
         own = image.binary.resources
-        needs = f"{own.registers} registers, {own.spills} spills, {own.shared} bytes shared, occupancy {own.occupancy}"
-        yield f"{place} {image.name}: {image.binary.size} bytes, {image.binary.warps} warps, {needs}"
+        needs = (counted(own.registers, "register"), counted(own.spills, "spill"), f"{own.shared} bytes shared")
+        size = f"{image.binary.size} bytes, {counted(image.binary.warps, 'warp')}"
+        yield f"{place} {image.name}: {size}, {', '.join(needs)}, occupancy {own.occupancy}"
     for place, table in sorted(pack.manifest.tables.items()):
         for item in table.replaced.values():
-            yield f"{place} {item.name}: {item.status}; {len(item.cells)} cells go to {item.by}"
+            yield f"{place} {item.name}: {item.status}; {_moved(len(item.cells))} to {item.by}"
+
+
+def _moved(cells: int) -> str:
+    return f"{counted(cells, 'cell')} {'goes' if cells == 1 else 'go'}"
 
 
 def _images(pack: Pack) -> Iterator[tuple[str, PackedTable, PackedImage]]:
@@ -104,7 +110,7 @@ def _image_json(place: str, table: PackedTable, image: PackedImage) -> dict[str,
         "iface": iface,
         "name": image.name,
         "functional": dict(zip(table.keys, image.origin.functional, strict=True)),
-        "config": dict(zip(table.fields, image.origin.config, strict=True)),
+        "config": table.config(image),
         "source": image.origin.source,
         "compiler": image.origin.compiler,
         "file": image.file,
@@ -136,7 +142,8 @@ def stats_json(pack: Pack) -> dict[str, Any]:
 def stats_lines(stats: dict[str, Any]) -> Iterator[str]:
     """The same for people."""
     for place, own in stats["tables"].items():
-        yield f"{place}: {own['images']} images, {own['replaced']} replaced, table {own['digest']}"
-    yield f"{stats['images']} images in {stats['files']} files: {stats['dedup_ratio']} images a file"
+        yield f"{place}: {counted(own['images'], 'image')}, {own['replaced']} replaced, table {own['digest']}"
+    both = f"{counted(stats['images'], 'image')} in {counted(stats['files'], 'file')}"
+    yield f"{both}: {stats['dedup_ratio']} images a file"
     yield f"{stats['image_bytes']} bytes as images, {stats['file_bytes']} as files, {stats['pack_bytes']} in the pack"
     yield f"compiled by {', '.join(stats['compilers'])}"

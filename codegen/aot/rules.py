@@ -16,6 +16,7 @@ from codegen.aot.resources import Block, Entry, ResourceFile
 from codegen.aot.result import OK
 from codegen.aot.sources import Sources, sources
 from codegen.aot.uses import Images, Use
+from codegen.aot.wording import counted, first
 from txtdb.check.context import Context, Place
 from txtdb.check.finding import CellRef, Finding, from_fault
 from txtdb.check.rules import Rule
@@ -23,8 +24,6 @@ from txtdb.faults import Severity, Span
 from txtdb.model.table import functional_text
 from txtdb.model.values import print_value
 
-# So many functionals or images are named in a message; `--format json` has the cells of all.
-SHOWN = 3
 _REBUILD = "build the images again, then `txtdb aot resources`"
 
 
@@ -86,6 +85,8 @@ def _is_unreadable(images: Images, place: Place) -> bool:
 def _no_use(context: Context, images: Images, place: Place) -> Iterator[Finding]:
     arch, iface = place
     schema = context.database.schemas.get(iface)
+    if arch not in context.database.archs:
+        return  # the folder itself is a finding
     if schema is None or schema.kind == "operator" or schema.for_arch(arch) is None:
         span = Span(images.file_name(place))
         message = f"{iface} has no images on {arch}"
@@ -96,7 +97,7 @@ def _never_compiled(images: Images, place: Place, uses: list[Use]) -> Iterator[F
     missing = [use for use in uses if _entry(images, place, use) is None]
     if missing:
         names = (f"[{use.functional_text}] {use.config_text}" for use in missing)
-        message = f"{_count(len(missing), 'image')} of {len(uses)} never compiled: {_first(names)}"
+        message = f"{counted(len(missing), 'image')} of {len(uses)} never compiled: {first(names)}"
         yield _grouped("never-compiled", Severity.ERROR, images, place, message, missing)
 
 
@@ -106,8 +107,8 @@ def _stale_kernel(images: Images, place: Place, uses: list[Use], kernels: Source
         functionals = dict.fromkeys(functional_text(use.schema, use.functional) for use in stale)
         every = {use.functional for use in uses}
         message = (
-            f"the source of kernel {place[1]} has changed since {_count(len(functionals), 'functional')} of "
-            f"{len(every)} were compiled: {_first(functionals)}"
+            f"the source of kernel {place[1]} has changed since {counted(len(functionals), 'functional')} of "
+            f"{len(every)} were compiled: {first(functionals)}"
         )
         yield _grouped("stale-kernel", Severity.WARNING, images, place, message, stale)
 
@@ -127,7 +128,7 @@ def _other_compiler(context: Context, images: Images, place: Place, uses: list[U
     for (span, compiler), own in groups.items():
         cells = sum(int(use.mask.sum()) for use in own)
         text = functional_text(own[0].schema, own[0].functional)
-        message = f"{text}: the images of {_count(cells, 'cell')} are by {compiler}, not {wanted}"
+        message = f"{text}: the images of {counted(cells, 'cell')} are by {compiler}, not {wanted}"
         yield Finding("other-compiler", Severity.WARNING, span, message, _REBUILD, *place, cells=_cells(own))
 
 
@@ -171,7 +172,7 @@ def _wrong(entry: Entry, block: Block, limit: int | None) -> tuple[str, Severity
         reason = f"needs {own.shared} bytes of local memory, the arch has {limit}"
         return "over-lds", Severity.ERROR, reason, "tune these cells again"
     if own.spills and _has_better(block, limit):
-        reason = f"spills {_count(own.spills, 'register')}; candidates that do not are on record"
+        reason = f"spills {counted(own.spills, 'register')}; candidates that do not are on record"
         return "spilling-config", Severity.WARNING, reason, "choose one of those, or a smaller tile"
     return None
 
@@ -240,13 +241,3 @@ def _cells(uses: Iterable[Use]) -> tuple[CellRef, ...]:
 def _config(use: Use) -> str:
     names = [item.name for item in use.schema.config if item.binary]
     return " ".join(f"{name}={print_value(value)}" for name, value in zip(names, use.config, strict=True))
-
-
-def _first(texts: Iterable[str]) -> str:
-    every = list(texts)
-    hidden = len(every) - SHOWN
-    return "; ".join([*every[:SHOWN], *([f"and {hidden} more"] if hidden > 0 else [])])
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -2,8 +2,9 @@
 
     out = attention(q, k, v, causal=True)
 
-Which config a launch uses comes from a `choose` function (interface, functional, sizes) → config fields, so that the
-same code runs on fixed configs, on a database, and inside a tuner.
+Which config a launch uses comes from a `choose` function (interface, functional, sizes) → config fields, and who
+launches from a `launch` function, so that the same code runs on fixed configs, on a database, inside a tuner and on
+images that were compiled ahead of time.
 """
 
 from __future__ import annotations
@@ -20,12 +21,24 @@ from codegen.kernels.forward import attn_fwd
 
 HEAD_DIMS = (32, 64, 128, 256)
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
-NO_WINDOW = 2**30
+
+# Sequences are shorter than this and sides of a window are cut to it, so that no sum of two leaves 32 bits.
+NO_WINDOW = 2**29
+# Offsets inside a tile of at most 256 rows are 32 bits wide.
+MAX_ROW_STRIDE = 2**23
+# Tensor descriptors need addresses and strides that are multiples of so many bytes.
+COPY_BYTES = 16
 
 Config = Mapping[str, Any]
 Choose = Callable[[str, Mapping[str, Any], tuple[int, int]], Config]
+Grid = Callable[[Config], tuple[int, ...]]
+Args = dict[str, Any]
+# (interface, kernel, grid of a config, functional, config, the kernel's other arguments by name)
+Launch = Callable[[str, Any, Grid, Mapping[str, Any], Config, Args], None]
 
-_OPTIONS = ("num_warps", "num_stages", "waves_per_eu")
+# Config fields that are options of the compiler. Those of the other vendor's compiler change nothing.
+_OPTIONS = ("num_warps", "num_stages", *(("waves_per_eu",) if torch.version.hip else ("maxnreg",)))
+_COPIED_STRIDES = frozenset(f"stride_{name}" for name in "qz qh qm kz kh kn vz vh vn doz doh dom".split())
 
 
 def fixed_choice(iface: str, functional: Mapping[str, Any], sizes: tuple[int, int]) -> Config:
@@ -39,14 +52,45 @@ def fixed_choice(iface: str, functional: Mapping[str, Any], sizes: tuple[int, in
     return config
 
 
+def jit_launch(
+    iface: str, kernel: Any, grid: Grid, functional: Mapping[str, Any], config: Config, arguments: Args
+) -> None:
+    """Start a kernel, compiled for the current device when it is new.
+
+    `TENSOR_COPY` is a matter of speed alone: where the tensors do not allow it, it is left out.
+    """
+    constants = {name: value for name, value in {**functional, **config}.items() if name in kernel.arg_names}
+    if constants.get("TENSOR_COPY"):
+        constants["TENSOR_COPY"] = config["TENSOR_COPY"] if copyable(arguments) else 0
+        triton.set_allocator(_scratch)
+    options = {name: config[name] for name in _OPTIONS if config.get(name)}
+    kernel[grid(config)](**arguments, **constants, **options)
+
+
+def _scratch(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+    """Memory in which a launch builds its tensor descriptors."""
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
+def copyable(arguments: Args) -> bool:
+    """Whether tensor descriptors can describe the matrices and row statistics that a launch reads."""
+    matrices = [arguments[name] for name in ("Q", "K", "V", "DOut") if name in arguments]
+    per_element = matrices[0].element_size()
+    bytes_of = [stride * per_element for name, stride in arguments.items() if name in _COPIED_STRIDES]
+    bytes_of += [tensor.data_ptr() for tensor in matrices]
+    bytes_of += [arguments[name] * 4 for name in ("stride_lz", "stride_lh")]
+    return all(count % COPY_BYTES == 0 for count in bytes_of)
+
+
 @dataclass(frozen=True)
 class Problem:
     """Everything about a call that is no tensor of the computation.
 
-    `window` is (left, right): how many keys before and behind its diagonal a query sees; None for no limit on that
-    side, and no mask at all when both are None. `bottom_right` puts the last query opposite to the last key. With
-    `cu_seqlens` Q, K and V are (rows of all sequences, heads, head dim); else (batch, heads, rows, head dim).
-    `seed` and `dropout` give the draw of dropout; the same seed gives the same draw in the backward.
+    `window` is (left, right): how many keys before and behind its diagonal a query sees, None for no limit on that
+    side, and no mask at all when both are None. Either may be negative. `bottom_right` puts the last query opposite
+    to the last key. With `cu_seqlens` Q, K and V are (rows of all sequences, heads, head dim), else (batch, heads,
+    rows, head dim). The same `seed` gives the same draw of `dropout`, also in the backward. `choose` gives the config
+    of a launch, `launch` makes it.
     """
 
     sm_scale: float
@@ -60,6 +104,11 @@ class Problem:
     max_seqlen_k: int = 0
     fused_backward: bool = False
     choose: Choose = fixed_choice
+    launch: Launch = jit_launch
+
+    @property
+    def varlen(self) -> bool:
+        return self.cu_seqlens_q is not None
 
 
 def attention(
@@ -80,14 +129,9 @@ def attention(
     max_seqlen_k: int = 0,
     fused_backward: bool = False,
     choose: Choose = fixed_choice,
+    launch: Launch = jit_launch,
 ) -> torch.Tensor:
-    """softmax(sm_scale * Q K^T + bias) V, differentiable in q, k, v and bias.
-
-    Shapes: q (batch, query heads, rows, head dim), k and v (batch, key heads, keys, head dim), where the query heads
-    are a multiple of the key heads; with cumulative lengths (int32, one more than there are sequences) q is (all rows,
-    query heads, head dim), and so on. bias broadcasts to (batch, query heads, rows, keys). Rows that see no key are
-    zero. Raises ValueError for shapes and types that do not fit.
-    """
+    """softmax(sm_scale * Q K^T + bias) V, differentiable in q, k, v and bias. See `attention_with_lse`."""
     default = (None, 0) if causal else (None, None)
     problem = Problem(
         sm_scale=q.shape[-1] ** -0.5 if sm_scale is None else sm_scale,
@@ -101,29 +145,56 @@ def attention(
         max_seqlen_k=max_seqlen_k if cu_seqlens_k is not None else k.shape[-2],
         fused_backward=fused_backward,
         choose=choose,
+        launch=launch,
     )
-    _check(q, k, v, bias, problem)
-    out: torch.Tensor = _Attention.apply(q, k, v, bias, problem)
-    return out
+    return attention_with_lse(q, k, v, bias, problem)[0]
 
 
-def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem) -> None:
-    varlen = problem.cu_seqlens_q is not None
-    if varlen != (problem.cu_seqlens_k is not None):
-        raise ValueError("cumulative lengths are needed for both queries and keys")
+def attention_with_lse(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The output and the log-sum-exp of each row, of which the output is differentiable in q, k, v and bias.
+
+    q is (batch, query heads, rows, head dim), k and v are (batch, key heads, keys, head dim), where the query heads
+    are a multiple of the key heads; with cumulative lengths (int32, one more than there are sequences, the last the
+    number of rows) q is (all rows, query heads, head dim), and so on. `bias` broadcasts to (batch, query heads, rows,
+    keys). The log-sum-exp is float32, (batch, query heads, rows) or (query heads, all rows). Rows that see no key are
+    zero, and their log-sum-exp is -inf. Raises ValueError for shapes and types that do not fit.
+    """
+    _check_matrices(q, k, v)
+    _check_problem(q, k, bias, problem)
+    out, lse = _Attention.apply(q, k, v, bias, problem)
+    return out, lse
+
+
+def _check_matrices(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     if q.dtype not in DTYPES or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(f"q, k and v must share one of the types {', '.join(map(str, DTYPES))}")
-    dims = 3 if varlen else 4
-    if not q.dim() == k.dim() == v.dim() == dims:
-        raise ValueError(f"q, k and v must have {dims} dimensions")
-    if q.shape[-1] != k.shape[-1] or k.shape != v.shape or q.shape[-1] > HEAD_DIMS[-1]:
-        raise ValueError(f"head dims must agree and be at most {HEAD_DIMS[-1]}; k and v must have one shape")
-    if heads(q) % heads(k):
+    if not (q.dim() == k.dim() == v.dim() and q.dim() in (3, 4)):
+        raise ValueError("q, k and v must all have 4 dimensions, or 3 with cumulative lengths")
+    if q.shape[-1] != k.shape[-1] or k.shape != v.shape or not 0 < q.shape[-1] <= HEAD_DIMS[-1]:
+        raise ValueError(f"head dims must agree and be 1 to {HEAD_DIMS[-1]}; k and v must have one shape")
+    if q.dim() == 4 and q.shape[0] != k.shape[0]:
+        raise ValueError(f"q has {q.shape[0]} batch entries, k and v have {k.shape[0]}")
+    if not heads(k) or heads(q) % heads(k):
         raise ValueError(f"{heads(q)} query heads are no multiple of {heads(k)} key heads")
-    if varlen and bias is not None:
-        raise ValueError("a bias needs a batch of equal lengths")
+
+
+def _check_problem(q: torch.Tensor, k: torch.Tensor, bias: torch.Tensor | None, problem: Problem) -> None:
+    lengths = (problem.cu_seqlens_q, problem.cu_seqlens_k)
+    given = [length for length in lengths if length is not None]
+    if len(given) != (2 if q.dim() == 3 else 0):
+        raise ValueError("cumulative lengths belong to q, k and v of 3 dimensions, for both queries and keys")
+    if any(length.dtype != torch.int32 or length.dim() != 1 or not length.numel() for length in given):
+        raise ValueError("cumulative lengths must be int32, of one dimension")
+    if given and given[0].numel() != given[1].numel():
+        raise ValueError("there are as many cumulative lengths for queries as for keys")
+    if bias is not None and (problem.varlen or bias.dtype != q.dtype or bias.dim() > 4):
+        raise ValueError("a bias has the type of q, at most 4 dimensions, and belongs to a batch of equal lengths")
     if not 0.0 <= problem.dropout < 1.0:
         raise ValueError("dropout must be at least 0 and below 1")
+    if max(problem.max_seqlen_q, problem.max_seqlen_k) >= NO_WINDOW:
+        raise ValueError(f"sequences must be shorter than {NO_WINDOW}")
 
 
 def heads(tensor: torch.Tensor) -> int:
@@ -145,19 +216,18 @@ def functional_of(q: torch.Tensor, bias: torch.Tensor | None, problem: Problem) 
     }
 
 
-def launch(
-    kernel: Any,
-    iface: str,
-    grid: Callable[[Config], tuple[int, ...]],
-    functional: Mapping[str, Any],
-    problem: Problem,
-    args: dict[str, Any],
-) -> None:
-    """Start a kernel with the config that the problem's `choose` gives."""
-    config = problem.choose(iface, functional, (problem.max_seqlen_q, problem.max_seqlen_k))
-    constants = {name: value for name, value in {**functional, **config}.items() if name in kernel.arg_names}
-    options = {name: config[name] for name in _OPTIONS if config.get(name)}
-    kernel[grid(config)](**args, **constants, **options)
+def rows_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor whose rows are contiguous and not too far apart: the given one where it is such."""
+    fits = tensor.stride(-1) == 1 and tensor.stride(0 if tensor.dim() == 3 else 2) < MAX_ROW_STRIDE
+    return tensor if fits else tensor.contiguous()
+
+
+def row_sums(q: torch.Tensor) -> torch.Tensor:
+    """An empty row statistic (Lse or Delta) for q. Its rows are padded as tensor descriptors need them."""
+    rows = q.shape[0] if q.dim() == 3 else q.shape[2]
+    step = COPY_BYTES // 4
+    padded = (*([] if q.dim() == 3 else [q.shape[0]]), heads(q), -(-rows // step) * step)
+    return torch.empty(padded, dtype=torch.float32, device=q.device)[..., :rows]
 
 
 def strides(tensor: torch.Tensor, letters: str, name: str) -> dict[str, int]:
@@ -166,38 +236,87 @@ def strides(tensor: torch.Tensor, letters: str, name: str) -> dict[str, int]:
     return {f"stride_{name}{letter}": stride for letter, stride in zip(letters, by_axis, strict=True)}
 
 
-def bias_arguments(bias: torch.Tensor | None, like: torch.Tensor, letter: str, argument: str) -> dict[str, Any]:
+def sums_strides(sums: torch.Tensor) -> dict[str, int]:
+    """Batch and head strides of a row statistic."""
+    return {"stride_lz": 0 if sums.dim() == 2 else sums.stride(0), "stride_lh": sums.stride(-2)}
+
+
+def bias_arguments(bias: torch.Tensor | None, like: torch.Tensor, letter: str, argument: str) -> Args:
     """A bias (or its gradient) and its four strides; without one a stand-in that nothing reads."""
     names = [f"stride_{letter}{axis}" for axis in "zhmn"]
     given = (0, 0, 0, 0) if bias is None else bias.stride()
     return {argument: like if bias is None else bias, **dict(zip(names, given, strict=True))}
 
 
-def common_arguments(q: torch.Tensor, k: torch.Tensor, problem: Problem) -> dict[str, Any]:
-    """The arguments that all kernels but the preprocessing share."""
-    left, right = (NO_WINDOW if side is None else side for side in problem.window)
-    varlen = problem.cu_seqlens_q is not None
+def length_arguments(q: torch.Tensor, problem: Problem) -> Args:
+    """Cumulative lengths, which stand-ins replace that nothing reads in a batch of equal lengths."""
+    nothing = torch.empty(1, dtype=torch.int32, device=q.device)
     return {
-        "cu_seqlens_q": problem.cu_seqlens_q if varlen else q,
-        "cu_seqlens_k": problem.cu_seqlens_k if varlen else k,
-        "num_seqlens": problem.cu_seqlens_q.numel() - 1 if problem.cu_seqlens_q is not None else 0,
-        "num_heads_q": heads(q),
-        "num_heads_k": heads(k),
-        "max_seqlen_q": problem.max_seqlen_q,
-        "max_seqlen_k": problem.max_seqlen_k,
-        "head_dim": q.shape[-1],
-        "sm_scale": problem.sm_scale,
-        "dropout_p": problem.dropout,
-        "seed": problem.seed,
-        "window_left": left,
-        "window_right": right,
-        "bottom_right": int(problem.bottom_right),
+        "cu_seqlens_q": nothing if problem.cu_seqlens_q is None else problem.cu_seqlens_q.contiguous(),
+        "cu_seqlens_k": nothing if problem.cu_seqlens_k is None else problem.cu_seqlens_k.contiguous(),
+        "num_seqlens": sequences(q, problem) if problem.varlen else 0,
     }
+
+
+def common_arguments(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, problem: Problem) -> Args:
+    """The arguments that all kernels but the preprocessing share."""
+    left, right = (NO_WINDOW if side is None else max(-NO_WINDOW, min(side, NO_WINDOW)) for side in problem.window)
+    return {
+        "Q": q, "K": k, "V": v,
+        **strides(q, "zhm", "q"), **strides(k, "zhn", "k"), **strides(v, "zhn", "v"),
+        **length_arguments(q, problem),
+        "num_heads_q": heads(q), "num_heads_k": heads(k),
+        "max_seqlen_q": problem.max_seqlen_q, "max_seqlen_k": problem.max_seqlen_k, "head_dim": q.shape[-1],
+        "sm_scale": problem.sm_scale, "dropout_p": problem.dropout, "seed": problem.seed,
+        "window_left": left, "window_right": right, "bottom_right": int(problem.bottom_right),
+    }  # fmt: skip
 
 
 def sequences(q: torch.Tensor, problem: Problem) -> int:
     """How many sequences a call has."""
     return problem.cu_seqlens_q.numel() - 1 if problem.cu_seqlens_q is not None else int(q.shape[0])
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the launches of one call share. Grids are (tiles of the rows of one sequence, heads, sequences)."""
+
+    problem: Problem
+    functional: dict[str, Any]
+    query_heads: int
+    key_heads: int
+    sequences: int
+
+    def tiles_q(self, config: Config) -> int:
+        """Tiles of queries of the longest sequence."""
+        return int(triton.cdiv(self.problem.max_seqlen_q, config["BLOCK_M"]))
+
+    def tiles_k(self, config: Config) -> int:
+        """Tiles of keys of the longest sequence."""
+        return int(triton.cdiv(self.problem.max_seqlen_k, config["BLOCK_N"]))
+
+    def by_query(self, config: Config) -> tuple[int, ...]:
+        """One program for each tile of queries of a query head."""
+        return self.tiles_q(config), self.query_heads, self.sequences
+
+    def by_key(self, config: Config) -> tuple[int, ...]:
+        """One program for each tile of keys of a key head."""
+        return self.tiles_k(config), self.key_heads, self.sequences
+
+    def by_both(self, config: Config) -> tuple[int, ...]:
+        """The programs of `by_key`, then those of `by_query`, numbered through."""
+        return self.tiles_k(config) * self.key_heads + self.tiles_q(config) * self.query_heads, 1, self.sequences
+
+    def start(self, iface: str, kernel: Any, grid: Grid, arguments: Args) -> None:
+        """Launch a kernel with the config that is chosen for it."""
+        problem = self.problem
+        config = problem.choose(iface, self.functional, (problem.max_seqlen_q, problem.max_seqlen_k))
+        problem.launch(iface, kernel, grid, self.functional, config, arguments)
+
+
+def call_of(q: torch.Tensor, k: torch.Tensor, bias: torch.Tensor | None, problem: Problem) -> Call:
+    """The call for tensors and a problem."""
+    return Call(problem, functional_of(q, bias, problem), heads(q), heads(k), sequences(q, problem))
 
 
 def forward(
@@ -209,55 +328,13 @@ def forward(
     out: torch.Tensor,
     lse: torch.Tensor,
 ) -> None:
-    """Launch attn_fwd. `lse` is float32, (batch, heads, rows), or (heads, all rows) for sequences in one batch."""
-    functional = functional_of(q, bias, problem)
-    args = {
-        "Q": q, "K": k, "V": v, "Out": out, "Lse": lse,
-        **strides(q, "zhm", "q"), **strides(k, "zhn", "k"), **strides(v, "zhn", "v"), **strides(out, "zhm", "o"),
-        **lse_strides(lse), **bias_arguments(bias, q, "b", "Bias"), **common_arguments(q, k, problem),
+    """Fill `out`, which is like q, and `lse` from `row_sums`. `bias` is (batch, query heads, rows, keys)."""
+    call = call_of(q, k, bias, problem)
+    arguments = {
+        **common_arguments(q, k, v, problem), **bias_arguments(bias, q, "b", "Bias"),
+        "Out": out, **strides(out, "zhm", "o"), "Lse": lse, **sums_strides(lse),
     }  # fmt: skip
-    count = sequences(q, problem)
-    launch(
-        attn_fwd,
-        "attn_fwd",
-        lambda config: (triton.cdiv(problem.max_seqlen_q, config["BLOCK_M"]), heads(q), count),
-        functional,
-        problem,
-        args,
-    )
-
-
-def lse_strides(lse: torch.Tensor) -> dict[str, int]:
-    """Batch and head strides of a row statistic."""
-    return {"stride_lz": 0 if lse.dim() == 2 else lse.stride(0), "stride_lh": lse.stride(-2)}
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem
-    ) -> torch.Tensor:
-        q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
-        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        rows = (heads(q), q.shape[0]) if q.dim() == 3 else tuple(q.shape[:3])
-        lse = torch.empty(rows, dtype=torch.float32, device=q.device)
-        wide = None if bias is None else bias.expand(*q.shape[:3], k.shape[2])
-        if q.numel():
-            forward(q, k, v, wide, problem, out, lse)
-        ctx.save_for_backward(q, k, v, bias, out, lse)
-        ctx.problem = problem
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        q, k, v, bias, out, lse = ctx.saved_tensors
-        do = grads[0] if grads[0].stride(-1) == 1 else grads[0].contiguous()
-        dq, dk, dv = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
-        wide = None if bias is None else bias.expand(*q.shape[:3], k.shape[2])
-        dbias = torch.zeros_like(wide, memory_format=torch.contiguous_format) if ctx.needs_input_grad[3] else None
-        if q.numel() or k.numel():
-            backward(q, k, v, wide, ctx.problem, out, lse, do, dq, dk, dv, dbias)
-        return dq, dk, dv, None if dbias is None else dbias.sum_to_size(bias.shape), None
+    call.start("attn_fwd", attn_fwd, call.by_query, arguments)
 
 
 def backward(
@@ -274,74 +351,57 @@ def backward(
     dv: torch.Tensor,
     dbias: torch.Tensor | None,
 ) -> None:
-    """Launch the backward kernels: the row sums, then dK, dV and dQ in two launches or, fused, in one."""
-    functional = functional_of(q, bias, problem)
-    delta = torch.empty_like(lse)
-    count = sequences(q, problem)
-    shared = common_arguments(q, k, problem)
-    preprocess(functional, problem, out, do, delta, shared, count)
-    common = {
-        "Q": q, "K": k, "V": v, "DOut": do, "Lse": lse, "Delta": delta,
-        **strides(q, "zhm", "q"), **strides(k, "zhn", "k"), **strides(v, "zhn", "v"), **strides(do, "zhm", "do"),
-        **lse_strides(lse), **bias_arguments(bias, q, "b", "Bias"), **shared,
-    }  # fmt: skip
+    """Fill the gradients: the row sums, then dK, dV and dQ in two launches or, fused, in one.
+
+    `dbias` is like the bias, and zero before: it is not written where the window hides all of a tile.
+    """
+    call = call_of(q, k, bias, problem)
+    delta = row_sums(q)
+    shared = common_arguments(q, k, v, problem)
+    gradient = {"DOut": do, **strides(do, "zhm", "do")}
+    sums = {"Delta": delta, **sums_strides(delta)}
+    names = ("cu_seqlens_q", "num_seqlens", "max_seqlen_q", "head_dim")
+    rows = {"Out": out, **strides(out, "zhm", "o"), **gradient, **sums, **{name: shared[name] for name in names}}
+    call.start("bwd_preprocess", bwd_preprocess, call.by_query, rows)
+
+    common = {**shared, **bias_arguments(bias, q, "b", "Bias"), **gradient, "Lse": lse, **sums}
     keys = {"DK": dk, "DV": dv, **strides(dk, "zhn", "dk"), **strides(dv, "zhn", "dv")}
     queries = {
         "DQ": dq, **strides(dq, "zhm", "dq"), **bias_arguments(dbias, q, "db", "DBias"),
         "store_dbias": int(dbias is not None),
     }  # fmt: skip
-
-    def tiles_k(config: Config) -> int:
-        return int(triton.cdiv(problem.max_seqlen_k, config["BLOCK_N"]))
-
-    def tiles_q(config: Config) -> int:
-        return int(triton.cdiv(problem.max_seqlen_q, config["BLOCK_M"]))
-
     if problem.fused_backward:
-        launch(
-            bwd_kernel_fuse, "bwd_kernel_fuse",
-            lambda c: (tiles_k(c) * heads(k) + tiles_q(c) * heads(q), 1, count),
-            functional, problem, {**common, **keys, **queries},
-        )  # fmt: skip
-        return
-    launch(
-        bwd_kernel_dk_dv,
-        "bwd_kernel_dk_dv",
-        lambda c: (tiles_k(c), heads(k), count),
-        functional,
-        problem,
-        {**common, **keys},
-    )
-    launch(
-        bwd_kernel_dq,
-        "bwd_kernel_dq",
-        lambda c: (tiles_q(c), heads(q), count),
-        functional,
-        problem,
-        {**common, **queries},
-    )
+        call.start("bwd_kernel_fuse", bwd_kernel_fuse, call.by_both, {**common, **keys, **queries})
+    else:
+        call.start("bwd_kernel_dk_dv", bwd_kernel_dk_dv, call.by_key, {**common, **keys})
+        call.start("bwd_kernel_dq", bwd_kernel_dq, call.by_query, {**common, **queries})
 
 
-def preprocess(
-    functional: Mapping[str, Any],
-    problem: Problem,
-    out: torch.Tensor,
-    do: torch.Tensor,
-    delta: torch.Tensor,
-    shared: Mapping[str, Any],
-    count: int,
-) -> None:
-    """Launch bwd_preprocess: delta = row sums of O x dO."""
-    names = ("cu_seqlens_q", "num_seqlens", "max_seqlen_q", "head_dim")
-    args = {
-        "Out": out, "DOut": do, "Delta": delta, **strides(out, "zhm", "o"), **strides(do, "zhm", "do"),
-        **lse_strides(delta), **{name: shared[name] for name in names},
-    }  # fmt: skip
-    launch(
-        bwd_preprocess,
-        "bwd_preprocess",
-        lambda config: (triton.cdiv(problem.max_seqlen_q, config["BLOCK_M"]), heads(out), count),
-        functional,
-        problem,
-        args,
-    )
+def _wide(bias: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:
+    return None if bias is None else bias.expand(*q.shape[:3], k.shape[2])
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        q, k, v = rows_of(q), rows_of(k), rows_of(v)
+        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+        lse = row_sums(q)
+        if q.numel():
+            forward(q, k, v, _wide(bias, q, k), problem, out, lse)
+        ctx.save_for_backward(q, k, v, bias, out, lse)
+        ctx.mark_non_differentiable(lse)
+        ctx.problem = problem
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        q, k, v, bias, out, lse = ctx.saved_tensors
+        dq, dk, dv = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
+        wide = _wide(bias, q, k)
+        dbias = torch.zeros(wide.shape, dtype=wide.dtype, device=q.device) if ctx.needs_input_grad[3] else None
+        if q.numel() or k.numel():
+            backward(q, k, v, wide, ctx.problem, out, lse, rows_of(grads[0]), dq, dk, dv, dbias)
+        return dq, dk, dv, None if dbias is None else dbias.sum_to_size(bias.shape), None

@@ -12,6 +12,7 @@ import triton.language as tl
 
 from codegen.kernels.tiles import (
     LOG2E,
+    SCALARS,
     bias_tile,
     in_window,
     kept,
@@ -27,7 +28,7 @@ from codegen.kernels.tiles import (
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SCALARS)
 def bwd_preprocess(
     Out, DOut, Delta,
     stride_oz, stride_oh, stride_om, stride_doz, stride_doh, stride_dom, stride_lz, stride_lh,
@@ -404,7 +405,7 @@ def dq_tile(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SCALARS)
 def bwd_kernel_dk_dv(
     Q, K, V, Bias, DOut, DK, DV, Lse, Delta,
     stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
@@ -428,7 +429,7 @@ def bwd_kernel_dk_dv(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SCALARS)
 def bwd_kernel_dq(
     Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,
     stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
@@ -455,7 +456,7 @@ def bwd_kernel_dq(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SCALARS)
 def bwd_kernel_fuse(
     Q, K, V, Bias, DOut, DQ, DK, DV, DBias, Lse, Delta,
     stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
@@ -472,6 +473,7 @@ def bwd_kernel_fuse(
 
     The first programs make dK and dV, which take the longest; the others make dQ.
     """
+    tl.static_assert(TENSOR_COPY < 2, "bwd_kernel_fuse has several loops: no warp group of its own can feed them")
     program = tl.program_id(0)
     z = tl.program_id(2)
     tiles_k = tl.cdiv(max_seqlen_k, BLOCK_N)

@@ -11,6 +11,7 @@ import triton.language as tl
 from codegen.kernels.tiles import (
     LN2,
     LOG2E,
+    SCALARS,
     bias_tile,
     in_window,
     kept,
@@ -25,7 +26,7 @@ from codegen.kernels.tiles import (
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SCALARS)
 def attn_fwd(
     Q, K, V, Bias, Out, Lse,
     stride_qz, stride_qh, stride_qm,
@@ -46,6 +47,7 @@ def attn_fwd(
 
     With `num_seqlens` > 0 all sequences are rows of one batch entry, parted by the cumulative lengths.
     """
+    tl.static_assert(TENSOR_COPY < 2, "attn_fwd has several loops: no warp group of its own can feed them")
     z = tl.program_id(2)
     head = tl.program_id(1)
     # The last tiles see the most keys under a causal mask: they start first.

@@ -13,6 +13,20 @@ import triton.language as tl
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 
+# Arguments whose values say nothing about addresses: one image serves them all.
+SCALARS = (
+    "num_seqlens",
+    "max_seqlen_q",
+    "max_seqlen_k",
+    "sm_scale",
+    "dropout_p",
+    "seed",
+    "window_left",
+    "window_right",
+    "bottom_right",
+    "store_dbias",
+)
+
 
 @triton.jit
 def sequence(z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k):
@@ -58,7 +72,7 @@ def load_tile(
     if TENSOR_COPY != 0:
         tile = source.load([first, 0])
     else:
-        places = base + first.to(tl.int64) * stride + source
+        places = base + tl.cast(first, tl.int64) * stride + source
         rows_inside = (first + tl.arange(0, ROWS) < rows)[:, None]
         columns_inside = (tl.arange(0, BLOCK_DMODEL) < head_dim)[None, :]
         if BOUNDED and PADDED_HEAD:
@@ -82,7 +96,7 @@ def store_tile(
     mask = (first + tl.arange(0, ROWS) < rows)[:, None]
     if PADDED_HEAD:
         mask = mask & (columns < head_dim)[None, :]
-    places = base + first.to(tl.int64) * stride + tl.arange(0, ROWS)[:, None] * stride + columns[None, :]
+    places = base + tl.cast(first, tl.int64) * stride + tl.arange(0, ROWS)[:, None] * stride + columns[None, :]
     tl.store(places, tile.to(base.dtype.element_ty), mask=mask)
 
 

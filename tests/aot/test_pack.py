@@ -72,7 +72,7 @@ def test_names_lead_to_images(pack: Path, root: Path) -> None:
     with open_pack(pack, digest) as opened:
         image = opened.image("gfx942/attn_fwd", A)
         assert sha256(opened.data(image)).hexdigest() == image.binary.digest
-        assert image.origin.config == (32, 32, False, 0, 4, 1)
+        assert opened.manifest.tables["gfx942/attn_fwd"].config(image)["BLOCK_M"] == 32
         assert image.signature.arguments[0] == ("Q", "*bf16", 16)
         assert dict(image.signature.fixed) == {"stride_bn": 1}
         with pytest.raises(FaultError, match="no image `nothing`"):
@@ -195,6 +195,7 @@ def test_an_entry_that_unpacks_to_more_than_it_says(pack: Path) -> None:
         lambda content: content["tables"]["gfx942/attn_fwd"]["images"][A].update(file="../../evil.hsaco"),
         lambda content: content["tables"]["gfx942/attn_fwd"]["images"][A]["binary"].update(warps="4"),
         lambda content: content["tables"]["gfx942/attn_fwd"]["images"][A].update(config=[{}]),
+        lambda content: content["tables"]["gfx942/attn_fwd"]["images"][A].update(config=[1]),
         lambda content: content["tables"]["gfx942/attn_fwd"]["replaced"].update({A: {}}),
     ],
 )

@@ -147,13 +147,13 @@ def test_the_command_writes_what_packs_know(root: Path, tmp_path: Path) -> None:
     pack = fake_pack(root, tmp_path / "one.pack", "gfx942", judge=judge)
     done = CliRunner().invoke(main, ["aot", "resources", str(root), str(pack)])
     assert done.exit_code == 0, done.output
-    assert "1 resource files, 1 of them changed" in done.output
+    assert "1 resource file, 1 changed" in done.output
     lines = (root / "gfx942" / "attn_fwd.resources").read_text().splitlines()
     assert "64 32 false 0 4 1 = timeout" in lines
     assert "64 32 true 2 2 1 = 64 30 0 0 70000 8" in lines
     assert OUT_OF_RESOURCES not in "\n".join(lines)
     again = CliRunner().invoke(main, ["aot", "resources", str(root), str(pack)])
-    assert "1 resource files, 0 of them changed" in again.output
+    assert "1 resource file, 0 changed" in again.output
 
 
 def test_a_pack_of_other_fields_is_refused(root: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from codegen.aot.result import OUT_OF_RESOURCES
 from codegen.aot.rules import RULES, check_images, is_compiler
 from codegen.aot.sources import FOLDER, Sources
 from tests.aot.tiny import BLOCKS, COMPILER, PALETTE, fake_pack, make_root, table
+from tests.build import write_files
 from txtdb.check.context import Context
 from txtdb.check.finding import Finding
 from txtdb.check.rules import READING_IDS
@@ -91,6 +92,28 @@ def test_a_resource_file_of_nothing(tmp_path: Path) -> None:
     (finding,) = findings(root)
     assert finding.rule == "unused-resources"
     assert finding.span.file.endswith("gfx942/other.resources")
+
+
+def test_a_resource_file_of_an_unknown_arch(tmp_path: Path) -> None:
+    """The folder is a finding of its own; there is not another one for what lies in it."""
+    root = recorded(tmp_path, "gfx942")
+    (root / "gfx943").mkdir()
+    resource_path(root, "gfx943").write_text(resource_path(root).read_text().replace("gfx942", "gfx943"))
+    assert findings(root) == []
+
+
+def test_an_overlay_brings_its_own_record(tmp_path: Path) -> None:
+    """A config that only an overlay uses: its line may stand in the overlay; without it, it was never compiled."""
+    root = recorded(tmp_path, "gfx942")
+    patch = table("gfx942", {next(iter(BLOCKS)): ["64 b . ."]}, {"b": "64 16 false 0 4 1"}, kind="dbpatch")
+    over = write_files(tmp_path / "over", {"gfx942/attn_fwd.0001-x.dbpatch": patch})
+    context = Context(open_database(root, [over]), TODAY)
+    assert [finding.rule for finding in check_images(context, Sources())] == ["never-compiled"]
+    lines = resource_path(root).read_text().splitlines()
+    block = next(number for number, line in enumerate(lines) if line.startswith("[bf16 0"))
+    own = [*lines[: block + 1], "64 16 false 0 4 1 = 64 30 0 0 4096 8", "#! end", ""]
+    (over / "gfx942" / "attn_fwd.resources").write_text("\n".join(own))
+    assert list(check_images(Context(open_database(root, [over]), TODAY), Sources())) == []
 
 
 def test_a_config_that_was_never_compiled(tmp_path: Path) -> None:

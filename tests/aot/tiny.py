@@ -138,10 +138,14 @@ NEEDS = Resources(registers=64, sgprs=30, spills=0, sgpr_spills=0, shared=4096, 
 
 
 def table(
-    arch: str, blocks: Mapping[str, list[str]] = BLOCKS, palette: Mapping[str, str] = PALETTE, base: str = ""
+    arch: str,
+    blocks: Mapping[str, list[str]] = BLOCKS,
+    palette: Mapping[str, str] = PALETTE,
+    base: str = "",
+    kind: str = "txtdb",
 ) -> str:
-    """The text of a table of attn_fwd."""
-    head = ["#! txtdb 1", "#! iface attn_fwd", f"#! arch {arch}", *([f"#! base {base}"] if base else [])]
+    """The text of a table of attn_fwd, or of a patch."""
+    head = [f"#! {kind} 1", "#! iface attn_fwd", f"#! arch {arch}", *([f"#! base {base}"] if base else [])]
     if not blocks:
         return "\n".join([*head, "#! end"]) + "\n"
     head += [

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txtdb
-from tests.build import ARCHS, F1, SCHEMA, make_db, patch, table, write_files
+from tests.build import ARCHS, F1, SCHEMA, config_values, make_db, patch, table, write_files
 from txtdb.layers.resolved import Explanation, ResolvedTable
 from txtdb.model.values import Value
 
@@ -145,5 +145,42 @@ def assert_same(resolved: ResolvedTable, told: Explanation, cell: int, winner: i
     if told.winner is None:
         assert (cell, winner) == (-1, -1)
         return
-    assert told.winner.config == resolved.config_values(cell)
+    assert told.winner.config == config_values(resolved, cell)
     assert told.winner.layer is resolved.layers[winner]
+
+
+def test_objects_are_short_at_the_prompt(tmp_path: Path) -> None:
+    database = txtdb.load(make_db(tmp_path, {P10: patch("gfxB", {F1: ["64 b . ."]})}))
+    told = database["gfxB"]["attn_fwd"].explain(**F1_KEYS, seqlen_q=64, seqlen_k=64)
+    assert repr(database).endswith("db: 2 archs, 1 interface>")
+    assert repr(database["beta"]) == "<ArchTables gfxB: attn_fwd>"
+    assert repr(database["gfxB"]["attn_fwd"]) == "<ResolvedTable gfxB attn_fwd: 1 functional, 3×3 bins, 2 layers>"
+    assert repr(told) == f"<Explanation gfxB attn_fwd [{F1}]: {told.answer}>"
+    assert len(repr(told.history)) < 2000
+
+
+def test_an_explanation_as_text(tmp_path: Path) -> None:
+    root = make_db(tmp_path, {P10: patch("gfxB", {F1: ["64 b - ."]})})
+    told = txtdb.load(root)["gfxB"]["attn_fwd"]
+    assert str(told.explain(**F1_KEYS, seqlen_q=10, seqlen_k=64)).splitlines() == [
+        f"gfxB attn_fwd [{F1}] 10,64",
+        "  answer  BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1 waves_per_eu=0",
+        "  bins    64,64",
+        f"  set by  {root.as_posix()}/{P10}:14:4, hand test",
+    ]
+    masked = str(told.explain(**F1_KEYS, seqlen_q=64, seqlen_k=128)).splitlines()
+    assert masked[1:] == [
+        "  answer  no kernel",
+        "  bins    64,128",
+        f"  masked  {root.as_posix()}/{P10}:14:6, hand test",
+    ]
+    assert "  answer  unsupported, causal has no value 1 on gfxB" in str(
+        told.explain(**(F1_KEYS | {"causal": 1}), seqlen_q=64, seqlen_k=64)
+    )
+
+
+def test_an_explanation_as_text_names_the_fallback(tmp_path: Path) -> None:
+    told = wide_table(tmp_path, {"fp16 0 64 false": ["64-256 a*3"]}).explain(
+        **F1_KEYS, padded=True, seqlen_q=64, seqlen_k=64
+    )
+    assert "  taken by fallback from [fp16 0 64 false]" in str(told).splitlines()

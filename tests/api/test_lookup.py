@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import txtdb
-from tests.build import ARCHS, F1, SCHEMA, make_db, patch, table, write_files
+from tests.build import ARCHS, F1, SCHEMA, config_values, make_db, patch, table, write_files
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.table import Cells
 from txtdb.model.values import Value
@@ -178,7 +178,7 @@ def test_effective_grid_is_what_lookups_give(tmp_path: Path) -> None:
     for at in np.ndindex(*grid.shape):
         q, k = (own[place] for own, place in zip(resolved.bins, at, strict=True))
         answer = resolved.lookup(**F1_KEYS, padded=True, seqlen_q=q, seqlen_k=k)
-        values = resolved.config_values(int(grid[at]))
+        values = config_values(resolved, int(grid[at]))
         assert (values is None) == (answer is txtdb.NO_KERNEL)
         if isinstance(answer, txtdb.Config) and values is not None:
             assert tuple(answer.values())[:5] == values

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.build import F1, F2, TABLE_A, TABLE_B, make_db, patch, table, write_files
+from tests.build import F1, F2, SCHEMA, TABLE_A, TABLE_B, make_db, patch, table, write_files
 from tests.check.fixtures import OPERATOR, OPERATOR_TABLE, PIN
 from txtdb.cli import main
 
@@ -230,10 +230,52 @@ def test_row_012_file_counts_and_strays(tmp_path: Path) -> None:
     result = run(make_db(tmp_path, files))
     assert "files by arch: gfxA 1, gfxB 3" in result.stdout
     assert "attn_fwd.0010-a.dbpatch.bak" in result.stdout
-    assert "1 errors" in result.stdout
+    assert "1 error, 0 warnings\n" in result.stdout
 
 
 def test_overlays_are_checked_too(tmp_path: Path) -> None:
     over = write_files(tmp_path / "over", {"gfxB/attn_fwd.0010-o.dbpatch": patch("gfxB", {F1: ["64 - . ."]})})
     [finding] = findings(make_db(tmp_path), "--overlay", over)
     assert finding["rule"] == "hole"
+
+
+@pytest.mark.parametrize(
+    ("head", "column", "message", "guess"),
+    [
+        ("f16 0 64", 2, "dtype has no value f16; it has fp16", "did you mean fp16? "),
+        ("bf16 0 64", 2, "dtype has no value bf16 on gfxB; it has fp16", "did you mean fp16? "),
+        ("fp16 7 64", 7, "causal has no value 7; it has 0", ""),
+        ("fp16 0 128", 9, "head_dim has no value 128 on gfxB; it has 64", ""),
+    ],
+)
+def test_a_block_that_does_not_exist_says_which_value_is_wrong(
+    tmp_path: Path, head: str, column: int, message: str, guess: str
+) -> None:
+    text = TABLE_B.replace("#! end", f"[{head}]\n64-256 a*3\n#! end")
+    [finding] = findings(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": text}))
+    assert (finding["rule"], finding["column"], finding["message"]) == ("unreachable-block", column, message)
+    assert finding["last_column"] == column + len(head.split()[{2: 0, 7: 1, 9: 2}[column]]) - 1
+    assert finding["hint"] == f"{guess}no lookup reaches this block: correct its values, or declare it in the schema"
+
+
+def test_the_column_of_a_wrong_value_follows_the_order_of_the_keys(tmp_path: Path) -> None:
+    text = TABLE_B.replace("#! key dtype causal head_dim", "#! key head_dim causal dtype").replace(
+        "[fp16 0 64]", "[64 0 fp16]"
+    )
+    text = text.replace("#! end", "[64 0 fp]\n64-256 a*3\n#! end")
+    [finding] = findings(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": text}))
+    assert (finding["rule"], finding["column"], finding["last_column"]) == ("unreachable-block", 7, 8)
+
+
+def test_one_of_a_thing_is_singular(tmp_path: Path) -> None:
+    files = {"gfxA/attn_fwd.txtdb": None, "archs.toml": "[arch.gfxB]\n", **HOLE}
+    schema = SCHEMA[: SCHEMA.index("[arch.gfxA]")] + SCHEMA[SCHEMA.index("[arch.gfxB]") :]
+    result = run(make_db(tmp_path, {**files, "schema/attn_fwd.toml": schema}))
+    assert "\n1 error, 0 warnings\n1 file, 1 arch, 1 table, 1 functional; cells: 8 set, " in result.stdout
+    assert "0 masked, 1 hole\n" in result.stdout
+
+
+def test_the_help_says_what_open_changes_are_merged_with() -> None:
+    text = " ".join(run("--help").stdout.split())
+    assert "see below" not in text
+    assert "It is merged with the work tree as it is now" in text

@@ -276,7 +276,8 @@ def test_several_archs(tmp_path: Path) -> None:
         (("dtype=float16", *CELL[1:]), "dtype has no value `float16`; it has bf16, fp16"),
         ((*CELL[:4], "seqlen_k=-1"), "a size is not negative"),
         ((*CELL[:4], "seqlen_k=1.5"), "seqlen_k: expected int, found float `1.5`"),
-        ((), "Missing argument"),
+        ((), "a lookup names the keys dtype, causal, head_dim and the axes seqlen_q, seqlen_k"),
+        (CELL[:4], "a lookup names the keys"),
     ],
 )
 def test_usage_faults_exit_2(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import txtdb
-from tests.build import ARCHS, F1, SCHEMA, make_db, patch, table, write_files
+from tests.build import ARCHS, F1, SCHEMA, config_values, make_db, patch, table, write_files
 from tests.cli.run import run
 from txtdb.layers.resolved import ResolvedTable
 
@@ -31,7 +31,7 @@ def contents(resolved: ResolvedTable) -> dict[tuple[object, ...], object]:
         for at in np.ndindex(*resolved.cells.shape[1:]):
             cell = int(resolved.cells[(number, *at)])
             bins = tuple(own[place] for own, place in zip(resolved.bins, at, strict=True))
-            found[functional, bins] = resolved.config_values(cell) or cell
+            found[functional, bins] = config_values(resolved, cell) or cell
     return found
 
 

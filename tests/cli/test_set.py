@@ -188,6 +188,7 @@ def test_json(tmp_path: Path) -> None:
         ((*CELL, "--", "warps=4"), "did you mean num_warps? known are BLOCK_M"),
         ((*KEYS, "seqlen_q=64", "seqlen_k=65", "--", "-"), "65 is no bin of seqlen_k"),
         ((*KEYS, "seqlen_q=64", "--", "-"), "`seqlen_k` is missing"),
+        ((*KEYS, "seqlen_q=64", "--", "-"), "a lookup names the keys dtype, causal, head_dim and the axes"),
         (("dtype=bf16", *CELL[1:], "--", "-"), "no such functional on gfxB"),
         ((*CELL, "--patch", "0020-q", "--", "-"), "say with --why what it is for"),
         ((*CELL, "--patch", "../0020-q", "--why", "x", "--", "-"), "is no name of a patch"),
@@ -242,3 +243,44 @@ def test_write_that_fails_exits_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert ran.code == 2
     assert "cannot write: the folder is read-only" in ran.err
     assert (root / "gfxB/attn_fwd.txtdb").read_text() == TABLE_B
+
+
+MODELLED = "gfxB/attn_fwd.txtdb"
+
+
+def modelled(text: str) -> dict[str, str | None]:
+    return {MODELLED: text.replace("origin hand test", "origin modelled rule-1")}
+
+
+def test_a_hand_made_cell_under_another_origin_is_noted(tmp_path: Path) -> None:
+    root = make_db(tmp_path, modelled(TABLE_B))
+    ran = set_cell(root, *CELL, "--", "num_warps=8")
+    assert ran.code == 0
+    assert ran.err == (
+        f'{(root / MODELLED).as_posix()}: note: the file\'s origin stays "modelled rule-1"; with --patch NNNN-NAME '
+        "--why … the change says that it is made by hand\n"
+    )
+    assert set_cell(root, *CELL, "--", "num_warps=8").err == ""
+
+
+def test_a_new_patch_is_made_by_hand_and_has_no_note(tmp_path: Path) -> None:
+    root = make_db(tmp_path, modelled(TABLE_B))
+    assert set_cell(root, "--patch", "0010-p", "--why", "faster", *CELL, "--", "num_warps=8").err == ""
+
+
+def test_a_masked_cell_is_a_hole_and_noted(tmp_path: Path) -> None:
+    ran = set_cell(make_db(tmp_path), *CELL, "--", "-")
+    assert ran.code == 0
+    assert "`txtdb check` and `txtdb codegen` report a masked cell as a hole" in ran.err
+    assert run("check", make_db(tmp_path / "b", {MODELLED: TABLE_B.replace("64 a*3", "64 a - a")})).code == 1
+
+
+def test_a_field_before_the_dashes_is_told_where_it_belongs(tmp_path: Path) -> None:
+    root = make_db(tmp_path)
+    ran = set_cell(root, *CELL, "num_warps=8")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "num_warps=8: error: num_warps is a config field: write it behind `--` [argument]\n"
+        "    like `… -- num_warps=8`\n"
+    )
+    assert (root / MODELLED).read_text() == TABLE_B

@@ -77,7 +77,11 @@ def test_holes_masks_and_patches_are_marked(tmp_path: Path) -> None:
         "       128  b    b    b",
         "       256  b    b    c+",
     ]
-    for legend in ("+  set by a patch or an overlay", "-  masked: declared", ".  hole: no layer sets this cell"):
+    for legend in (
+        "+  set by a patch or an overlay",
+        "-  masked: no config, whatever",
+        ".  hole: no layer sets this cell",
+    ):
         assert legend in ran.out
 
 

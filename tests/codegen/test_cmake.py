@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -49,8 +50,12 @@ def patch(size: int) -> str:
     )  # fmt: skip
 
 
-def run(*command: str | Path) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """What a program prints, found as a reader of the documentation finds it: this interpreter's programs first."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -100,3 +105,41 @@ def test_faults_of_the_database_fail_the_build(program, tmp_path):
     done = subprocess.run(["cmake", "--build", str(build)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "attn_fwd.0010-x.dbpatch:1:1" in done.stdout + done.stderr
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "codegen.md"
+
+
+def documented(language: str) -> str:
+    """The one fence of this language on the page."""
+    (text,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+def test_the_documented_cmake_lines_build_a_library(program, tmp_path):
+    if shutil.which("ninja") is None:
+        pytest.skip("no ninja on PATH")
+    database(tmp_path / "amd")
+    head = "cmake_minimum_required(VERSION 3.20)\nproject(mylib LANGUAGES CXX)\nadd_library(mylib SHARED mylib.cpp)\n"
+    (tmp_path / "CMakeLists.txt").write_text(head + documented("cmake"))
+    (tmp_path / "mylib.cpp").write_text(
+        '#include "attn_fwd.h"\nbool known(const char* name) { return bool(mylib::tables::find_arch(name)); }\n'
+    )
+    run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build")
+    run("cmake", "--build", tmp_path / "build")
+    assert {path.name for path in (tmp_path / "build").glob("lib*")} == {"libmylib.so", "libtables.a"}
+    assert {path.name for path in (tmp_path / "build" / "tables" / "manifest").iterdir()} == {
+        "gfx942.json",
+        "gfx950.json",
+    }
+
+
+def test_the_documented_ninja_lines_generate_again_after_a_change(program, tmp_path):
+    if shutil.which("ninja") is None:
+        pytest.skip("no ninja on PATH")
+    root = database(tmp_path / "amd")
+    (tmp_path / "build.ninja").write_text(documented("ninja"))
+    assert "written" in run("ninja", cwd=tmp_path)
+    assert "no work to do" in run("ninja", cwd=tmp_path)
+    (root / "gfx942" / "attn_fwd.0010-x.dbpatch").write_text(patch(16))
+    assert "4 tables of 2 archs and 2 interfaces, 3 of them" in run("ninja", cwd=tmp_path)

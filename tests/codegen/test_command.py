@@ -88,7 +88,8 @@ def test_holes_are_one_fault_a_table_with_every_cell(tmp_path):
     assert ran.code == 1
     [fault] = ran.json["faults"]
     assert fault["rule"] == "hole"
-    assert fault["message"] == "gfxB attn_fwd: 2 cells have no config: [fp16 0 64] 64,128 256,128"
+    where = f"masked at {fault['file']}:15: 256,128"
+    assert fault["message"] == f"gfxB attn_fwd: 2 cells have no config: [fp16 0 64] 64,128, {where}"
     line = Path(fault["file"]).read_text().splitlines()[fault["line"] - 1]
     assert line == "[fp16 0 64]"
     functional = {"dtype": "fp16", "causal": 0, "head_dim": 64}
@@ -101,6 +102,13 @@ def test_a_masked_cell_is_told_at_its_mask(tmp_path):
     [fault] = codegen(root, tmp_path / "out", "--arch", "gfxB", "--format", "json").json["faults"]
     line = (root / "gfxB" / "attn_fwd.txtdb").read_text().splitlines()[fault["line"] - 1]
     assert line[fault["column"] - 1] == "-"
+    assert fault["message"].endswith(f"[fp16 0 64] masked at {fault['file']}:{fault['line']}: 256,128")
+
+
+def test_a_functional_that_is_masked_as_a_whole(tmp_path):
+    root = make_db(tmp_path, {"gfxB/attn_fwd.txtdb": table("gfxB", {F1: ["64-256 -*3"]}, palette={})})
+    [fault] = codegen(root, tmp_path / "out", "--arch", "gfxB", "--format", "json").json["faults"]
+    assert fault["message"].endswith(f"masked at {fault['file']}:{fault['line']}: all")
 
 
 def test_holes_can_be_accepted(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from codegen.dispatch import DispatchTable, find_holes, tuned_table
 from codegen.keyspace import KeySpaces, code_count, key_codes
-from tests.build import F1, make_db, patch, table
+from tests.build import F1, config_values, make_db, patch, table
 from tests.codegen import databases
 from tests.codegen.tools import Compiled, generated, needs_compiler
 from txtdb.layers.database import load
@@ -49,7 +49,7 @@ def test_effective_cells_are_those_of_resolve(tmp_path):
         found = tuned_table(resolved, KeySpaces().of(resolved.arch_schema), "")
         for functional, grid in zip(found.space.functionals, found.grid_of, strict=True):
             cells = [found.configs[cell] if cell < len(found.configs) else None for cell in found.grids[grid].tolist()]
-            expected = [resolved.config_values(cell) for cell in resolved.effective(functional).ravel().tolist()]
+            expected = [config_values(resolved, cell) for cell in resolved.effective(functional).ravel().tolist()]
             assert cells == expected
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from codegen import Inputs, Options, Previous, generate, read_images, read_index, write
+from tests.build import config_values
 from tests.codegen.brute import Brute
 from tests.codegen.test_answers import cpp_answers, python_answer, resolved_answer, without_derived
 from tests.codegen.tools import Compiled, axes_of, generated, needs_compiler, python_iface, python_package, tree
@@ -135,7 +136,7 @@ def python_cells(
 def resolved_cells(real: Real, arch: str, schema: Schema, functionals: list[Functional]) -> Iterator[Config]:
     table = real.database[arch][schema.iface]
     for functional in functionals:
-        yield from (table.config_values(cell) for cell in table.effective(functional).ravel().tolist())
+        yield from (config_values(table, cell) for cell in table.effective(functional).ravel().tolist())
 
 
 @needs_compiler

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import ARCHS, F1, F2, PALETTE, SCHEMA, TABLE_A, TABLE_B, make_db, patch, table
+from tests.build import ARCHS, F1, F2, PALETTE, SCHEMA, TABLE_B, make_db, patch, table
 from tests.cli.run import run
 from txtdb.diff.compare import compare
 from txtdb.diff.edits import DatabaseDiff, EditKind

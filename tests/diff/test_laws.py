@@ -45,21 +45,21 @@ def written(drawn: Drawn) -> Written:
     return cells
 
 
-def content(drawn: Drawn, edit: Content) -> ConfigValues | None:
+def config(content: Content) -> ConfigValues | None:
     """A content as values in schema order, None for a mask."""
-    return None if isinstance(edit, str) or edit is None else tuple(value for _, value in edit)
+    return None if isinstance(content, str) or content is None else tuple(value for _, value in content)
 
 
-def applied(drawn: Drawn, cells: Written, edits: tuple[CellEdit, ...]) -> Written:
+def applied(cells: Written, edits: tuple[CellEdit, ...]) -> Written:
     result = dict(cells)
     for edit in edits:
         place = (edit.arch, edit.functional, edit.bins)
         assert (place in result) is (edit.old is not None)
-        assert edit.old is None or result[place] == content(drawn, edit.old)
+        assert edit.old is None or result[place] == config(edit.old)
         if edit.new is None:
             del result[place]
         else:
-            result[place] = content(drawn, edit.new)
+            result[place] = config(edit.new)
     return result
 
 
@@ -67,7 +67,7 @@ def applied(drawn: Drawn, cells: Written, edits: tuple[CellEdit, ...]) -> Writte
 @SLOW_LAW
 def test_applying_a_difference_gives_the_other_side(pair: tuple[Drawn, Drawn]) -> None:
     old, new = pair
-    assert applied(old, written(old), difference(old, new).cells) == written(new)
+    assert applied(written(old), difference(old, new).cells) == written(new)
 
 
 @given(pairs())

@@ -88,6 +88,12 @@ def test_an_unknown_base_is_missing(tmp_path: Path) -> None:
     ]
 
 
+def test_a_misspelt_base_is_told_the_near_names(tmp_path: Path) -> None:
+    root = chain_db(tmp_path, {"gfxA": "gfx", "gfxB": None}, own=("gfxA", "gfxB"))
+    found = txtdb.open_database(root).resolve("gfxA", "attn_fwd").faults
+    assert [fault.hint for fault in found] == ["did you mean gfxB? add that table, or correct `#! base`"]
+
+
 def test_an_heir_has_the_faults_of_its_base(tmp_path: Path) -> None:
     root = chain_db(tmp_path, {"gfxA": "gfxB", "gfxB": None}, own=("gfxB",))
     path = root / "gfxB" / "attn_fwd.txtdb"

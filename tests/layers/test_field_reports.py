@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 import txtdb
-from tests.build import F1, F2, IFACE, PALETTE, TABLE_B, make_db, patch, table, write_files
+from codegen.command import codegen
+from tests.build import F1, F2, IFACE, PALETTE, TABLE_B, config_values, make_db, patch, table, write_files
 from tests.unprivileged import freeze, public_folder, state, unprivileged
+from txtdb.cli import main
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.values import Value
 
@@ -68,7 +73,7 @@ def test_row_017_equal_numbers_on_other_cells_give_one_table_in_both_orders(tmp_
     for number, (one, two) in enumerate(((first, second), (second, first))):
         files = {"gfxB/attn_fwd.0020-a.dbpatch": one, "gfxB/attn_fwd.0020-b.dbpatch": two}
         resolved = txtdb.load(make_db(tmp_path, files, f"db{number}"))["gfxB"][IFACE]
-        tables.append([resolved.config_values(cell) for cell in resolved.cells.ravel().tolist()])
+        tables.append([config_values(resolved, cell) for cell in resolved.cells.ravel().tolist()])
     assert tables[0] == tables[1]
 
 
@@ -142,7 +147,7 @@ def test_row_100_a_config_inserted_at_the_top(tmp_path: Path) -> None:
         txtdb.load(make_db(tmp_path, {"gfxB/attn_fwd.txtdb": t}, n)) for n, t in (("x", TABLE_B), ("y", text))
     )
     one, two = before["gfxB"][IFACE], after["gfxB"][IFACE]
-    values = [[t.config_values(cell) for cell in t.cells.ravel().tolist()] for t in (one, two)]
+    values = [[config_values(t, cell) for cell in t.cells.ravel().tolist()] for t in (one, two)]
     assert values[0] == values[1]
     assert len(before.pool(IFACE)) + 1 == len(after.pool(IFACE)) == len(PALETTE) + 1
 
@@ -169,6 +174,44 @@ def test_row_118_a_read_only_tree_as_an_unprivileged_user() -> None:
         before = [freeze(root), freeze(over)]
         assert unprivileged(lambda: read_everything(root, over)) == ["gfxA", "gfxB"]
         assert [state(root), state(over)] == before
+
+
+def run_commands(root: Path, over: Path, old: Path, out: Path) -> dict[str, list[object]]:
+    """Command → exit code and output of those that read a database; only `codegen` writes, and that to `out`."""
+    overlay = ("--overlay", str(over))
+    commands: dict[str, tuple[click.Command, tuple[str, ...]]] = {
+        "check": (main, ("check", str(root), *overlay, "--strict", "--today", "2026-06-01")),
+        "resolve": (main, ("resolve", str(root), "gfxA", IFACE, *overlay)),
+        "diff": (main, ("diff", str(old), str(root))),
+        "codegen": (codegen, (str(root), *overlay, "--out", str(out))),
+        "codegen --check": (codegen, (str(root), *overlay, "--out", str(out), "--check")),
+    }
+    ran = {name: CliRunner().invoke(command, arguments) for name, (command, arguments) in commands.items()}
+    return {name: [result.exit_code, result.output, repr(result.exception)] for name, result in ran.items()}
+
+
+def test_row_118_commands_on_a_read_only_tree_as_an_unprivileged_user() -> None:
+    """check, resolve, diff and codegen say there what they say of a tree that may be written, and leave it alone."""
+    with public_folder() as folder:
+        root = make_db(folder, {"gfxB/attn_fwd.1-x.dbpatch": patch("gfxB", {F1: ["64 d . ."]})})
+        over = write_files(folder / "over", {"gfxB/attn_fwd.2-y.dbpatch": patch("gfxB", {F1: ["128 d . ."]})})
+        trees = [root, over, make_db(folder, name="old")]
+        outs = [folder / "first", folder / "second"]
+        expected = run_commands(*trees, outs[0])
+        codes = {name: code for name, (code, *_) in expected.items()}
+        assert codes == {"check": 0, "resolve": 0, "diff": 1, "codegen": 0, "codegen --check": 0}, expected
+        outs[1].mkdir()
+        outs[1].chmod(0o777)
+        before = [freeze(tree) for tree in trees]
+        assert unprivileged(lambda: [os.access(tree, os.W_OK) for tree in trees]) == [False] * 3
+        assert unprivileged(lambda: run_commands(*trees, outs[1])) == expected
+        assert [state(tree) for tree in trees] == before
+        written = [
+            {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+            for out in outs
+        ]
+        assert written[0] == written[1]
+        assert "cpp/attn_fwd.cpp" in written[0]
 
 
 def test_an_unreadable_file_and_folder_are_faults() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import txtdb
-from tests.build import F1, IFACE, SCHEMA, make_db, patch, table
+from tests.build import F1, IFACE, SCHEMA, config_values, make_db, patch, table
 from txtdb.layers.resolved import ResolvedTable
 
 WITH_FIXED = SCHEMA.replace(
@@ -124,7 +124,7 @@ def test_pins_lie_above_the_patches_of_their_root(tmp_path: Path) -> None:
     files = {"gfxB/pins.toml": PIN, "gfxB/attn_fwd.99-x.dbpatch": patch("gfxB", {F1: ["64 b . ."]})}
     root = make_db(tmp_path, files)
     resolved = txtdb.load(root)["gfxB"][IFACE]
-    blocks = [values[0] if (values := resolved.config_values(n)) else None for n in resolved.cells.ravel().tolist()]
+    blocks = [values[0] if (values := config_values(resolved, n)) else None for n in resolved.cells.ravel().tolist()]
     assert blocks == [128, 32, 32, 128, 64, 64, 64, 64, 128]
     winner = resolved.explain(**GIVEN).winner
     assert winner is not None
@@ -146,7 +146,7 @@ def test_heirs_inherit_pins(tmp_path: Path) -> None:
 def test_a_pin_without_axes_holds_everywhere(tmp_path: Path) -> None:
     pin = PIN.replace("at = { seqlen_q = [64, 128], seqlen_k = 64 }\n", "")
     resolved = txtdb.load(make_db(tmp_path, {"gfxB/pins.toml": pin}))["gfxB"][IFACE]
-    assert {resolved.config_values(n) for n in resolved.cells.ravel().tolist()} == {(128, False, 8, 2, 0)}
+    assert {config_values(resolved, n) for n in resolved.cells.ravel().tolist()} == {(128, False, 8, 2, 0)}
 
 
 def test_a_table_of_many_layers_that_is_too_large(tmp_path: Path) -> None:

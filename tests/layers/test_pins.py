@@ -81,6 +81,14 @@ WRONG_PINS: dict[str, tuple[dict[str, Any], str]] = {
         pin(config={"BLOCK": 32.0, "pre": False, "path": "x"}),
         "pin: config needs BLOCK as int",
     ),
+    "number of 19 digits in a config": (
+        pin(config={"BLOCK": 10**18, "pre": False, "path": "x"}),
+        "pin: config needs BLOCK as int",
+    ),
+    "number of 19 digits in a functional": (
+        pin(functional={"dtype": "bf16", "causal": -(10**18), "padded": False}),
+        "pin: functional needs causal as int",
+    ),
     "config outside": (
         pin(config={"BLOCK": 48, "pre": False, "path": "x"}),
         "pin: BLOCK = 48 is outside its domain (16 32)",

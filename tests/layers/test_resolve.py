@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txtdb
-from tests.build import F1, make_db, patch, table, write_files
+from tests.build import F1, config_values, make_db, patch, table, write_files
 from tests.layers import brute
 from tests.strategies import (
     SLOW_LAW,
@@ -147,7 +147,7 @@ def winners_agree(resolved: ResolvedTable, layers: list[LayerSpec], folder: Path
                 assert (winner, cell) == (-1, -1)
                 continue
             assert resolved.layers[winner].file == f"{folder}/{found[0].file}"
-            assert resolved.config_values(cell) == found[0].config
+            assert config_values(resolved, cell) == found[0].config
 
 
 def compare(
@@ -324,7 +324,7 @@ def test_the_result_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     root = make_db(tmp_path, patches)
     code = (
         "import sys, txtdb; t = txtdb.load(sys.argv[1])['gfxA']['attn_fwd'];"
-        "print(t.functionals, t.bins, [t.config_values(n) for n in t.cells.ravel().tolist()], t.winner.tolist())"
+        "print(t.functionals, t.bins, [n if n < 0 else t.pool[n] for n in t.cells.ravel().tolist()], t.winner.tolist())"
     )
     outputs = {
         subprocess.run(

@@ -98,7 +98,7 @@ def test_row_035_conflict_markers_in_a_version_are_named(merge) -> None:
     ran, text = merge(TABLE_B, FIRST.replace("64 b a*2", "<<<<<<< HEAD\n64 b a*2"), LAST)
     assert ran.code == 2
     assert text is None
-    assert "ours.txtdb:16:1: error: unresolved merge conflict [conflict-marker]" in ran.err
+    assert "ours.txtdb:16:1: error: unresolved merge conflict, line 16 [conflict-marker]" in ran.err
 
 
 def test_an_empty_base_means_that_both_added_the_file(merge) -> None:

@@ -206,3 +206,10 @@ def test_files_that_both_branches_add_with_different_cells(tmp_path: Path) -> No
     made.git("merge", "-q", "theirs", code=1)
     assert made.read(B).count("<<<<<<< ours") == 1
     assert "#   base    nothing\n" in made.read(B)
+
+
+def test_a_broken_version_that_is_no_text_keeps_both_whole(tmp_path: Path) -> None:
+    binary = TABLE_B.replace("64 a*3", "64 a*3\0")
+    made = repository(tmp_path, FIRST, binary)
+    made.git("merge", "-q", "theirs", code=1)
+    assert made.read(B) == f"<<<<<<< ours\n{FIRST}\n=======\n{binary}\n>>>>>>> theirs\n"

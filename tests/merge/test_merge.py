@@ -7,9 +7,8 @@ import re
 import pytest
 
 from tests.build import F1, F2, TABLE_B, patch, table
-from tests.merge.drawn import load, resolved
+from tests.merge.drawn import load, no_defaults, resolved
 from txtdb.merge.conflicts import content_text
-from txtdb.merge.defaults import no_defaults
 from txtdb.merge.result import Merged, merge_ancestors, merge_files
 from txtdb.merge.threeway import SIDES, Three
 from txtdb.syntax import print_source

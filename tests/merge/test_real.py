@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.merge.drawn import no_defaults
 from tests.merge.repository import Repository
 from txtdb.layers.database import Database, load
-from txtdb.merge.defaults import no_defaults
 from txtdb.merge.expanded import expanded
 from txtdb.merge.result import merge_files
 from txtdb.merge.threeway import Three

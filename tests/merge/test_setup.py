@@ -114,12 +114,46 @@ def test_status_names_files_whose_attributes_are_others(made: Repository) -> Non
 
 def test_status_tells_of_a_program_that_is_gone(made: Repository) -> None:
     run("git", "install")
-    made.git("config", "--local", "diff.txtdb.textconv", "/nowhere/bin/txtdb git textconv")
+    driver = made.git("config", "diff.txtdb.textconv").out.strip()
+    program = found(made, "diff.txtdb.textconv")["program"]
+    made.git("config", "--local", "diff.txtdb.textconv", driver.replace(program, "/nowhere/bin/txtdb"))
     ran = run("git", "status")
     assert ran.code == 1
-    assert "broken   diff.txtdb.textconv = /nowhere/bin/txtdb git textconv" in ran.out
+    assert "broken   diff.txtdb.textconv: there is no program /nowhere/bin/txtdb\n" in ran.out
+    assert ran.out.endswith("\nrun `txtdb git install`\n")
     run("git", "install")
     assert run("git", "status").code == 0
+
+
+def found(made: Repository, key: str) -> dict[str, str]:
+    """What `status` tells of a setting."""
+    setting: dict[str, str] = run("git", "status", "--format", "json").json["settings"][key]
+    assert made.git("config", key).out.strip() == setting["value"]
+    return setting
+
+
+def test_status_before_install_says_what_to_do(made: Repository) -> None:
+    ran = run("git", "status")
+    assert (ran.code, ran.out) == (1, "not installed in this clone: run `txtdb git install`\n")
+
+
+def test_install_says_that_the_attributes_belong_into_a_commit(made: Repository) -> None:
+    assert run("git", "install").out.endswith("\ncommit .gitattributes: others then need this command alone\n")
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_values_of_another_version_are_renewed_and_removed(made: Repository, command: str) -> None:
+    run("git", "install")
+    made.git("config", "--local", "merge.txtdb.driver", "/usr/bin/txtdb git merge-driver %O %A %B %P")
+    made.git("config", "--local", "diff.txtdb.textconv", "/usr/bin/txtdb git textconv")
+    assert found(made, "diff.txtdb.textconv")["state"] == "old"
+    ran = run("git", "status")
+    assert ran.code == 1
+    assert "old      merge.txtdb.driver: from another version of txtdb\n" in ran.out
+    ran = run("git", command)
+    assert ran.code == 0
+    assert {"merge.txtdb.driver", "diff.txtdb.textconv"} <= {line.split()[1] for line in ran.out.splitlines()}
+    assert run("git", "status").code == (0 if command == "install" else 1)
 
 
 def test_a_driver_of_another_program_is_left_alone(made: Repository) -> None:
@@ -141,6 +175,7 @@ def test_outside_a_repository(command: str, tmp_path: Path, monkeypatch: pytest.
     ran = run("git", command)
     assert ran.code == 2
     assert "not a git repository" in ran.err
+    assert "run it in the working tree of the repository" in ran.err
 
 
 def test_from_a_folder_below_the_top(made: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +190,7 @@ def test_a_worktree_has_lines_of_its_own(made: Repository, tmp_path: Path, monke
     run("git", "install")
     made.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "other tree"))
     monkeypatch.chdir(tmp_path / "other tree")
-    assert run("git", "install").out == "set .gitattributes\n"
+    assert run("git", "install").out.startswith("set .gitattributes\n")
     assert run("git", "status").code == 0
     run("git", "uninstall")
     assert not Path(".gitattributes").exists()
@@ -171,9 +206,11 @@ def test_the_program_is_named_for_the_shell(monkeypatch: pytest.MonkeyPatch, tmp
     script.write_text("")
     monkeypatch.setattr(git_setup.sysconfig, "get_path", lambda name: str(scripts))
     quoted = str(script).replace("'", "'\"'\"'")
-    assert git_setup._command("diff.txtdb.textconv") == f"'{quoted}' git textconv"
+    assert f" '{quoted}' git textconv " in git_setup._command("diff.txtdb.textconv")
     doubled = quoted.replace("%", "%%")
-    assert git_setup._command("merge.txtdb.driver") == f"'{doubled}' git merge-driver %O %A %B %P"
+    assert git_setup._command("merge.txtdb.driver").startswith(f"'{doubled}' git merge-driver %O %A %B %P ")
+    for key in ("diff.txtdb.textconv", "merge.txtdb.driver", "merge.txtdb-ancestor.driver"):
+        assert git_setup.Setting(key, git_setup._command(key)).program == script.as_posix()
 
 
 def test_without_a_script_the_interpreter_runs_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -135,9 +135,8 @@ def test_a_byte_order_mark_shows() -> None:
 def test_no_file_is_too_broken(seed: int) -> None:
     """What cannot be read is there as it is: of a conflict each line."""
     files = [TABLE_B.encode(), TABLE_B.replace("128 a b*2", "\n".join(CONFLICT)).encode()]
-    for data in mutants(files, 500, seed):
+    for data in mutants(files, 200, seed):
         shown = expanded(data)
-        assert shown == expanded(data)
         source, faults = read(data, "f.txtdb")
         if source and any(fault.rule == "conflict-marker" for fault in faults):
             markers = (b"<<<<<<<", b">>>>>>>")

@@ -70,9 +70,29 @@ def test_an_arch_is_known_by_its_names(name: str) -> None:
 def test_an_unknown_arch_lists_the_known_ones() -> None:
     found = find_arch("gfxD", KNOWN)
     assert isinstance(found, Fault)
-    assert found.hint == "did you mean gfxA? known are gfxA, gfxB" or found.hint.endswith("known are gfxA, gfxB")
+    assert found.hint == "did you mean gfxA? known are gfxA (a, b), gfxB"
     assert isinstance(find_arch("", KNOWN), Fault)
     assert isinstance(find_arch(":xnack-", KNOWN), Fault)
+
+
+def test_a_name_like_an_alias_is_told_the_arch_and_its_alias() -> None:
+    archs = {
+        "gfx942": Arch("gfx942", ("MI300A", "MI300X", "MI325X")),
+        "gfx950": Arch("gfx950", ("MI355X",)),
+        "gfx90a": Arch("gfx90a"),
+    }
+    for name, guess in {"mi300": "gfx942 (MI300A, MI300X)", "MI355": "gfx950 (MI355X)", "gfx94": "gfx942"}.items():
+        found = find_arch(name, archs)
+        assert isinstance(found, Fault)
+        assert found.hint == (
+            f"did you mean {guess}? known are gfx90a, gfx942 (MI300A, MI300X, MI325X), gfx950 (MI355X)"
+        )
+
+
+def test_a_misspelt_fact_is_told_at_its_line() -> None:
+    _, faults = read_archs(b"[arch.gfxA]\nwavesize = 64\n", "archs.toml")
+    assert [(fault.span.line, fault.span.column, fault.span.last_column) for fault in faults] == [(2, 1, 8)]
+    assert faults[0].hint.startswith("did you mean wave_size? known are ")
 
 
 def test_lists_of_archs() -> None:

@@ -197,3 +197,58 @@ def test_deep_and_huge_values_are_told_shortly() -> None:
             _, faults = read_schema(f'iface = "f"\n[[key]]\n{line} = {value}\n'.encode(), "f.toml", "f")
             assert faults
             assert value.startswith('"') or all(len(fault.message) < 200 for fault in faults)
+
+
+TYPO = """\
+# valeus is no name
+iface = "f"
+[[key]]
+name = "dtype"
+type = "enum"
+{name} = ["bf16"]
+[[axis]]
+name = "q"
+bins = [16]
+[[config]]
+name = "BLOCK"
+type = "int"
+[arch.gfxA]
+"""
+
+
+def typo(text: str) -> list[tuple[int, str, str]]:
+    _, faults = read_schema(text.encode(), "schema/f.toml", "f")
+    return [(fault.span.line, fault.message, fault.hint) for fault in faults]
+
+
+def test_a_misspelt_name_is_told_alone_and_what_it_may_have_meant() -> None:
+    [(line, message, hint)] = typo(TYPO.format(name="vaules"))
+    assert (line, message) == (6, "key dtype: unknown name `vaules`")
+    assert hint == "did you mean values? known are fallback, name, type, values"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_place_of_a_misspelt_name(end: str) -> None:
+    text = TYPO.format(name="  vaules").replace("\n", end)
+    _, [fault] = read_schema(text.encode(), "schema/f.toml", "f")
+    assert (fault.span.line, fault.span.column, fault.span.last_column) == (6, 3, 8)
+
+
+@pytest.mark.parametrize("name", ["valeus", '"v\\u0061leus"'])
+def test_a_place_that_is_not_certain_is_not_told(name: str) -> None:
+    """The name stands in a comment, too, or is written with escapes."""
+    assert [line for line, *_ in typo(TYPO.format(name=name))] == [0]
+
+
+def test_an_unknown_name_like_none_does_not_hide_what_is_missing() -> None:
+    told = [message for _, message, _ in typo(TYPO.format(name="zzz"))]
+    assert told == ["key dtype: unknown name `zzz`", "key dtype: `values` is missing"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"), [("iface =", "ifcae ="), ("type =", "tpye ="), ("name =", "nmae ="), ("bins =", "bin =")]
+)
+def test_a_misspelt_name_is_one_fault(good: str, bad: str) -> None:
+    [(line, message, _)] = typo(TYPO.format(name="values").replace(good, bad, 1))
+    assert "unknown name" in message
+    assert line > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -29,7 +30,8 @@ Asked = tuple[str, tuple[bool | int | str, ...], tuple[int, ...]]
 
 
 def some_questions(*drawn: Drawn) -> list[Asked]:
-    return list(islice(questions(*drawn), MOST_QUESTIONS))
+    found = list(islice(questions(*drawn), 100 * MOST_QUESTIONS))
+    return random.Random(drawn[0].seed).sample(found, min(MOST_QUESTIONS, len(found)))
 
 
 def answers(database: Database, cells: Sequence[Asked]) -> list[Answer]:

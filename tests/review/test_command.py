@@ -122,6 +122,13 @@ def test_a_side_that_is_not_there_ends_with_2(repository, revisions, root):
     assert done.err
 
 
+def test_a_root_that_the_revision_has_not_is_named_with_what_to_do(repository):
+    repository.write({"new/archs.toml": ""})
+    done = run("review", "main..", "--root", "new")
+    assert "main:new: error: fatal: path 'new' exists on disk, but not in 'main'" in done.err
+    assert "`git ls-tree -d -r --name-only main`" in done.err
+
+
 def test_a_schema_that_cannot_be_read_ends_with_2(repository):
     repository.write(below({"schema/attn_fwd.toml": "iface ="}))
     done = run("review", "main..", "--root", "amd", "--out", "r.html")
@@ -153,3 +160,22 @@ def test_diff_gives_the_same_page(repository):
     assert done.code == 1
     assert done.out.startswith("<!DOCTYPE html>")
     assert "<title>Review of amd: main:amd → feature:amd</title>" in done.out
+
+
+def test_faults_of_a_side_are_in_the_line_and_on_the_page(repository):
+    repository.write(below({TABLE_B: S0[TABLE_B].replace("128 a b*2", "128 a b*3")}))
+    done = run("review", "main..", "--root", "amd", "--out", "r.html")
+    assert done.code == 1
+    assert " 1 fault, see the page; the cells may be incomplete.\n" in done.err
+    page = (repository.path / "r.html").read_text(encoding="utf-8")
+    lead = page.partition('<p class="lead">')[2].partition("</p>")[0]
+    assert lead.endswith(" 1 fault, see below; the cells may be incomplete.")
+
+
+@pytest.mark.parametrize("name", ["r.pdf", "r.HTML", "a.b/r.txt"])
+def test_an_ending_that_is_no_form_is_refused(repository, name):
+    done = run("review", "main..feature", "--root", "amd", "--out", name)
+    assert done.code == 2
+    assert "html, json, md" in done.err
+    assert not (repository.path / name).exists()
+    assert run("review", "main..feature", "--root", "amd", "--out", name, "--format", "html").code == 0

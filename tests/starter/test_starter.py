@@ -96,8 +96,21 @@ def test_running_the_program_again_changes_nothing(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tools.starter", str(copy)], cwd=REPO, capture_output=True, text=True, check=True
     )
-    assert done.stdout == ""
+    assert done.stdout == "unchanged\n"
     assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [(["--help"], 0, "usage: python -m tools.starter"), (["nowhere"], 2, "no such folder"), (["a", "b"], 2, "usage:")],
+)
+def test_the_program_explains_itself(arguments, code, text):
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.starter", *arguments], cwd=REPO, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert text in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_every_layer_file_of_the_database_is_made_by_the_program():

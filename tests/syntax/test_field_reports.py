@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import txtdb
-from tests.build import F1, IFACE, S0, TABLE_B, make_db, patch, table
+from tests.build import F1, IFACE, S0, TABLE_B, config_values, make_db, patch, table
 from txtdb.faults import Fault
 from txtdb.model.values import ValueType
 from txtdb.syntax import print_source, read
@@ -33,7 +33,7 @@ def fmt(text: str) -> str:
 
 def cells(root: Path) -> list[object]:
     resolved = txtdb.load(root)["gfxB"][IFACE]
-    return [resolved.config_values(number) for number in resolved.cells.ravel().tolist()]
+    return [config_values(resolved, number) for number in resolved.cells.ravel().tolist()]
 
 
 TWO_BLOCKS = table("gfxB", {F1: ["64 a*3", "128 a b*2", "256 b c d"], "fp16 1 64": ["64-256 a*3"]})
@@ -163,7 +163,7 @@ def test_row_011_configs_that_differ_in_one_optional_field(tmp_path: Path) -> No
     over = patch("gfxB", {F1: ["256 . . b"]}, fields=fields, palette=palette)
     root = make_db(tmp_path, {"gfxB/attn_fwd.txtdb": own, "gfxB/attn_fwd.1-x.dbpatch": over})
     resolved = txtdb.load(root)["gfxB"][IFACE]
-    waves = [values[-1] if (values := resolved.config_values(n)) else None for n in resolved.cells.ravel().tolist()]
+    waves = [values[-1] if (values := config_values(resolved, n)) else None for n in resolved.cells.ravel().tolist()]
     assert waves == [0, 3, 3, 0, 0, 0, 0, 0, 3]
     assert len(set(resolved.cells.ravel().tolist())) == 2
 

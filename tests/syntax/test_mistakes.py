@@ -92,12 +92,16 @@ CASES: dict[str, tuple[str | bytes, Expected]] = {
     "carriage return in a comment": (change(("16 a b", "# x\r16 a b")), [("carriage-return", 11, 4, 4)]),
     "NUL in a comment": (change(("16 a b", "# x\x00\n16 a b")), [("control-character", 11, 4, 4)]),
     "line separator in a comment": (change(("16 a b", "# x\u2028y\n16 a b")), [("control-character", 11, 4, 4)]),
+    "NUL in free text": (change(("#! arch g", "#! arch g\n#! why a\x00b")), [("control-character", 4, 9, 9)]),
+    "next line in free text": (change(("#! arch g", "#! arch g\n#! why a\x85")), [("control-character", 4, 9, 9)]),
+    "escape in an x- directive": (change(("16 a b", "#! x-a \x1b[1m\n16 a b")), [("control-character", 11, 8, 8)]),
     "indented": (change(("16 a b", "  16 a b")), [("indented", 11, 1, 2)]),
     "indented head": (change(("[bf16 0]", " [bf16 0]")), [("indented", 10, 1, 1)]),
     "comment behind a row": (change(("16 a b", "16 a b # slow")), [("comment-not-alone", 11, 7, 13)]),
     "comment behind a head": (change(("[bf16 0]", "[bf16 0] # why")), [("comment-not-alone", 10, 9, 14)]),
     # the header
     "unknown directive": (change(("#! arch g", "#! arch g\n#! colour red")), [("unknown-directive", 4, 1, 9)]),
+    "misspelt directive": (change(("#! arch g", "#! arch g\n#! orign hand")), [("unknown-directive", 4, 1, 8)]),
     "directive without its word": (change(("#! arch g", "#! arch")), [("directive-form", 3, 1, 7)]),
     "origin of no known kind": (change(("#! arch g", "#! arch g\n#! origin guess")), [("directive-form", 4, 1, 15)]),
     "malformed axis": (change(("m 16 32 64", "m 16 32 64k")), [("directive-form", 5, 1, 19)]),
@@ -277,3 +281,9 @@ def test_every_prefix_cut_at_a_line_is_refused(cut: int) -> None:
     text = "".join(GOOD.splitlines(keepends=True)[:cut])
     rules = [rule for rule, _, _, _ in found(text)]
     assert rules.count("truncated" if cut else "no-magic") == 1
+
+
+def test_a_misspelt_directive_is_told_what_it_may_have_meant() -> None:
+    fault = name_mistake("#! orign modelled", 4, "t.txtdb")
+    assert fault.message == "unknown directive `orign`"
+    assert fault.hint.startswith("did you mean origin? known are txtdb, ")

@@ -6,7 +6,8 @@ A page's examples share one empty folder and run from top to bottom:
 - a `console` fence is a session: lines that start with `$ ` are run by bash, what follows is what they print. A line
   `…` stands for any number of lines. A command that fails must show its exit code, as in `$ false; echo $?`;
 - a `pycon` fence is a Python session, checked by doctest; all of a page's share their names;
-- `<!-- run: COMMAND -->` runs a command that the reader does not see; `$REPO` is this repository.
+- `<!-- run: COMMAND -->` runs a command that the reader does not see; `$REPO` is this repository;
+- a fence whose info string has `needs=PROGRAM` is passed over where that program is not on PATH.
 
 Every other fence is text that no one runs; files and patches without `file=` are a mistake.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +33,7 @@ TIME_LIMIT_S = 120
 _FENCE = re.compile(r"(?P<ticks>`{3,})(?P<info>[^`]*)")
 _HIDDEN = re.compile(r"<!-- run: (?P<command>.+) -->")
 _FILE = re.compile(r"(?:^|\s)file=(\S+)")
+_NEEDS = re.compile(r"(?:^|\s)needs=(\S+)")
 _NEEDS_FILE = ("txtdb", "dbpatch")
 
 
@@ -53,6 +56,12 @@ class Fence:
         found = _FILE.search(self.info)
         return found[1] if found else None
 
+    @property
+    def lacks(self) -> str | None:
+        """The program after `needs=`, where it is not there."""
+        found = _NEEDS.search(self.info)
+        return found[1] if found and shutil.which(found[1]) is None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -65,10 +74,14 @@ class Session:
 
 @dataclass
 class Outcome:
-    """What a page's examples did: `problems` in words, and for each command (by its line) what it printed."""
+    """What a page's examples did: `problems` in words, and for each command (by its line) what it printed.
+
+    `lacking` are the programs for want of which some were passed over.
+    """
 
     problems: list[str] = field(default_factory=list)
     printed: dict[int, list[str]] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)
 
 
 def fences(text: str) -> Iterator[Fence | str]:
@@ -115,6 +128,8 @@ def run_page(page: Path, folder: Path) -> Outcome:
     for item in fences(page.read_text(encoding="utf-8")):
         if isinstance(item, str):
             _run_hidden(item, folder, outcome)
+        elif item.lacks:
+            outcome.lacking.add(item.lacks)
         elif item.file:
             path = folder / item.file
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -77,12 +77,12 @@ def _unreachable_block(loaded: LoadedFile, table: FileTable, arch_schema: ArchSc
     """The first value that the arch does not have, at its column; else the whole combination."""
     arch, functional, span = loaded.file.arch, table.functionals[place], table.block_span(place)
     text = f"{functional_text(arch_schema.schema, functional)} does not exist on {arch}"
-    guess = ""
+    hint = "no lookup reaches this block: correct its values, or declare it in the schema"
     for key, value, domain in zip(arch_schema.schema.keys, functional, arch_schema.domains, strict=True):
         if value not in domain:
             where = f" on {arch}" if value in key.values else ""
             text = f"{key.name} has no value {print_value(value)}{where}; it has {print_values(domain)}"
-            guess = did_you_mean(print_value(value), map(print_value, domain))
+            hint = f"{did_you_mean(print_value(value), map(print_value, domain))}{hint}"
             document = table.source.document
             line = document.blocks[table.blocks[place]]
             span = line.word_span(table.source.file, document.keys.index(key.name))
@@ -91,8 +91,8 @@ def _unreachable_block(loaded: LoadedFile, table: FileTable, arch_schema: ArchSc
         "unreachable-block",
         Severity.ERROR,
         span,
-        f"{text}: no lookup reaches this block",
-        f"{guess}correct its values, or declare it in the schema",
+        text,
+        hint,
         arch,
         loaded.file.iface,
     )

@@ -55,15 +55,15 @@ def _text_counts(report: Report) -> Iterator[str]:
     counts = report.counts
     errors = sum(finding.severity is Severity.ERROR for finding in report.findings)
     yield f"{_counted(errors, 'error')}, {_counted(len(report.findings) - errors, 'warning')}"
-    numbers = (counts.files, "file"), (counts.archs, "arch"), (counts.tables, "table"), (counts.functionals, "functional")
     yield (
-        f"{', '.join(_counted(*number) for number in numbers)}; cells: {counts.set} set, {counts.inherited} inherited, "
+        f"{_counted(counts.files, 'file')}, {_counted(counts.archs, 'arch')}, {_counted(counts.tables, 'table')}, "
+        f"{_counted(counts.functionals, 'functional')}; cells: {counts.set} set, {counts.inherited} inherited, "
         f"{counts.shadowed} shadowed, {counts.masked} masked, {_counted(counts.holes, 'hole')}"
     )
     yield "files by arch: " + ", ".join(f"{arch} {number}" for arch, number in counts.files_by_arch)
     if counts.not_judged:
-        be = "was" if counts.not_judged == 1 else "were"
-        yield f"{_counted(counts.not_judged, 'table')} {be} not judged, because of faults in files"
+        be, whose = ("was", "its") if counts.not_judged == 1 else ("were", "their")
+        yield f"{_counted(counts.not_judged, 'table')} {be} not judged, because {whose} files have faults"
 
 
 def _counted(number: int, word: str) -> str:

@@ -59,6 +59,9 @@ READING_IDS: tuple[str, ...] = (
     "no-files", "stale-baseline",
 )  # fmt: skip
 
+# Ids that only open changes have, which `check --with` merges.
+QUEUE_IDS: tuple[str, ...] = ("same-cell", "merge-conflict")
+
 
 def all_rules() -> tuple[Rule, ...]:
     """The rules here and those of other packages, those ordered by name.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,10 +13,14 @@ from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, pri
 from txtdb.cli.merging import report_lines
 from txtdb.faults import FaultError
 from txtdb.files import atomic_write
-from txtdb.merge import git_setup
+from txtdb.merge import attributes, git_setup
 from txtdb.merge.expanded import expanded
 from txtdb.merge.git_driver import drive_ancestors, drive_merge
+from txtdb.merge.git_setup import Setting, State
 from txtdb.merge.threeway import Three
+
+# What `txtdb git install` puts right.
+_MENDED = (State.MISSING, State.BROKEN, State.OLD)
 
 _FILE = click.Path(path_type=Path)
 _T = TypeVar("_T")
@@ -32,10 +36,12 @@ def install() -> None:
     """Set the merge and the diff driver in this repository, and name their files in .gitattributes.
 
     The settings are local to the repository and hold in all its worktrees. Commit .gitattributes, so that others need
-    this command alone.
+    this command alone. Run it again after this environment was moved or made anew.
     """
     changed = _or_fail(git_setup.install)
     click.echo("\n".join(f"set {what}" for what in changed) or "nothing to do: the drivers are installed")
+    if attributes.FILE in changed:
+        click.echo(f"commit {attributes.FILE}: others then need this command alone")
 
 
 @git.command()
@@ -54,16 +60,36 @@ def status(style: str) -> None:
     """
     found = _or_fail(git_setup.status)
     if style == "json":
-        settings = {item.key: {"state": item.state, "value": item.value} for item in found.settings}
+        settings = {
+            item.key: {"state": item.state, "value": item.value, "program": item.program} for item in found.settings
+        }
         print_json({"installed": found.is_installed, "settings": settings, "files": found.files})
     else:
-        for item in found.settings:
-            click.echo(f"{item.state:<8} {item.key}{'' if item.value is None else f' = {item.value}'}")
-        for file, used in found.files.items():
-            if not used:
-                click.echo(f"unused   {file}: its attributes do not name the drivers")
-        click.echo(f"{sum(found.files.values())} of {len(found.files)} files or patterns have the attributes")
+        click.echo("\n".join(_status_lines(found)))
     sys.exit(0 if found.is_installed else EXIT_FINDINGS)
+
+
+def _status_lines(found: git_setup.Status) -> Iterator[str]:
+    if found.is_absent:
+        yield "not installed in this clone: run `txtdb git install`"
+        return
+    for item in found.settings:
+        yield f"{item.state:<8} {item.key}{_setting_text(item)}"
+    unused = [file for file, used in found.files.items() if not used]
+    yield from (f"unused   {file}: its attributes do not name the drivers" for file in unused)
+    yield f"{len(found.files) - len(unused)} of {len(found.files)} files or patterns have the attributes"
+    if any(item.state in _MENDED for item in found.settings) or len(unused) == len(found.files):
+        yield "run `txtdb git install`"
+
+
+def _setting_text(item: Setting) -> str:
+    if item.state is State.BROKEN:
+        return f": there is no program {item.program}"
+    if item.state is State.OLD:
+        return ": from another version of txtdb"
+    if item.value is None:
+        return ""
+    return f": {item.program}" if item.program else f" = {item.value}"
 
 
 @git.command("merge-driver")
@@ -75,23 +101,22 @@ def status(style: str) -> None:
 def merge_driver(ancestor: bool, base: Path, ours: Path, theirs: Path, path: str) -> None:
     """Run by git: merge three files; the result replaces OURS. PATH is where they belong in the working tree.
 
-    Exit code 0: merged; 1: conflict. A version with faults is left to git's own merge by lines, and is a conflict.
+    Exit code 0: merged; 100: conflict, and OURS has it. A version with faults is left to git's own merge by lines, and
+    is a conflict. With any other code OURS is as it was.
     """
     files = Three(base, ours, theirs)
     if ancestor:
-        content = drive_ancestors(files, path)
-        if content is not None:
-            atomic_write(ours, content)
+        atomic_write(ours, drive_ancestors(files, path))
         return
     driven = drive_merge(files, path)
-    if driven.content is not None:
-        atomic_write(ours, driven.content)
     print_faults(driven.faults)
     if driven.merged is None:
         click.echo(f"{path}: merged by lines, because a version has faults; look at all of it", err=True)
     elif driven.merged.has_conflict:
         click.echo("\n".join(report_lines(driven.merged, path)), err=True)
-    sys.exit(0 if driven.is_clean else EXIT_FINDINGS)
+    # The last thing, so that nothing can go wrong behind it.
+    atomic_write(ours, driven.content)
+    sys.exit(0 if driven.is_clean else git_setup.EXIT_CONFLICT)
 
 
 @git.command()

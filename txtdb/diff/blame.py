@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from txtdb.diff.edits import MASK, CellSource, Content
 from txtdb.diff.history import WORKING_TREE, Commit, History, all_files, own_files
@@ -45,7 +45,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellState:
-    """A cell in one version. `problem` says why nothing is known of it; `key` is the same for the same content."""
+    """A cell in one version. `problem` says why nothing is known of it; `key` is the same for the same content.
+
+    `span` is the run that sets it, or where the problem is.
+    """
 
     content: Content = None
     span: Span | None = None
@@ -79,7 +82,8 @@ def cell_log(history: History, cell: Cell, effect: bool = False) -> Iterator[Cel
         yield CellChange(None, old, new)
     for commit in history.commits("" if effect else cell.arch):
         new = states.at(commit.name)
-        before = [states.at(parent) if history.has(parent) else _NOT_HERE for parent in commit.parents] or [_NOTHING]
+        first = _NOT_HERE if commit.name in history.cut_off else _NOTHING
+        before = [states.at(parent) for parent in commit.parents] or [first]
         if all(new.key != old.key for old in before):
             yield CellChange(commit, before[0], new)
 
@@ -99,18 +103,30 @@ class _States:
         files = choose(self.history, revision, self.cell.arch, self.cell.schema.iface)
         key = tuple(sorted(files.items()))
         if key not in self._known:
-            self._known[key] = self._read(revision, files)
-        return self._known[key]
+            self._known[key] = self._read(files)
+        return _labelled(self._known[key], self.history.label(revision))
 
-    def _read(self, revision: str, files: Mapping[str, str]) -> CellState:
+    def _read(self, files: Mapping[str, str]) -> CellState:
         if not any(name.startswith(f"{self.cell.arch}/") for name in files) and not self.effect:
             return _NOTHING
         contents = {name: self.history.read(content) for name, content in files.items()}
         contents.setdefault(ARCHS_FILE, f"[arch.{self.cell.arch}]\n".encode())
         tables = {name: data for name, data in contents.items() if not name.endswith(".toml")}
         contents |= {name: only_blocks(data, self.cell.donors) for name, data in tables.items()}
-        with open_files(contents, self.history.label(revision)) as database:
+        with open_files(contents, _ANY) as database:
             return _state(database, self.cell, self.effect)
+
+
+# What stands for the root in spans of a state until it is known which version asks: several may have the same files.
+_ANY = "."
+
+
+def _labelled(state: CellState, label: str) -> CellState:
+    if state.span is None:
+        return state
+    file = label + state.span.file.removeprefix(_ANY)
+    source = replace(state.source, file=file) if state.source else None
+    return replace(state, span=replace(state.span, file=file), source=source)
 
 
 def _state(database: Database, cell: Cell, effect: bool) -> CellState:
@@ -121,7 +137,7 @@ def _state(database: Database, cell: Cell, effect: bool) -> CellState:
     if resolution.table is None:
         wrong = [fault for fault in wrong if fault.rule not in ("no-data", "unknown-iface", "unsupported-iface")]
     if wrong:
-        return CellState(key=str(wrong[0]), problem=f"unreadable: {wrong[0].span}: {wrong[0].message}")
+        return CellState(None, wrong[0].span, None, str(wrong[0]), f"unreadable: {wrong[0].message}")
     if resolution.table is None:
         return _NOTHING
     entry = _answer(resolution.table, cell) if effect else _written(resolution.table, cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,8 +51,8 @@ class History:
     @cached_property
     def head(self) -> str:
         """The name of the commit that is checked out; empty in a repository without any."""
-        text = run_git(self.root, "rev-parse", "--quiet", "--verify", "HEAD") if self.has("HEAD") else b""
-        return text.decode().strip()
+        is_born = self._reader.read("HEAD") is not None
+        return run_git(self.root, "rev-parse", "HEAD").decode().strip() if is_born else ""
 
     def commits(self, folder: str) -> Iterator[Commit]:
         """The commits that touched a folder below the root (empty for the root itself), children before parents."""
@@ -70,9 +71,12 @@ class History:
             return self.root.as_posix()
         return object_name(revision[:10], self._prefix or ".")
 
-    def has(self, revision: str) -> bool:
-        """Whether a commit is there; a shallow clone lacks those before its depth."""
-        return self._reader.read(revision) is not None
+    @cached_property
+    def cut_off(self) -> frozenset[str]:
+        """The commits of a shallow clone whose parents are not in it."""
+        path = os.fsdecode(run_git(self.root, "rev-parse", "--git-path", "shallow").rstrip(b"\n"))
+        file = self.root / path
+        return frozenset(file.read_text().split()) if file.is_file() else frozenset()
 
     def read(self, content: str) -> bytes:
         """A content by its name."""

@@ -18,6 +18,7 @@ from txtdb.faults import Span
 from txtdb.model.schema import Schema
 from txtdb.model.table import functional_text
 from txtdb.model.values import Functional, print_value
+from txtdb.wording import plural
 
 # Facts of one file that are shown to people; programs get all of them.
 MAX_FACTS_SHOWN = 20
@@ -97,7 +98,7 @@ def summary_text(diff: DatabaseDiff) -> str:
 
 def counted(count: int, word: str) -> str:
     """`1 cell`, `2 cells`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    return f"{count} {plural(count, word)}"
 
 
 def source_lines(edits: Sequence[CellEdit]) -> Iterator[str]:

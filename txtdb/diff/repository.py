@@ -16,10 +16,11 @@ from typing import IO
 from txtdb.faults import Fault, FaultError, Span
 
 
-def run_git(folder: Path, *arguments: str, given: bytes = b"", fault: str = "") -> bytes:
+def run_git(folder: Path, *arguments: str, given: bytes = b"", fault: str = "", hint: str = "") -> bytes:
     """The output of a git command run in a folder.
 
-    Raises FaultError with git's own words when it fails; `fault` is the name that the fault's span then has.
+    Raises FaultError with git's own words when it fails; `fault` is the name that the fault's span then has, `hint`
+    what to do.
     """
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], input=given, capture_output=True, check=False)
@@ -27,7 +28,7 @@ def run_git(folder: Path, *arguments: str, given: bytes = b"", fault: str = "") 
         raise _no_git(error) from error
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip()
-        raise FaultError([Fault("git", Span(fault or "git"), words or f"git {arguments[0]} failed", "")])
+        raise FaultError([Fault("git", Span(fault or "git"), words or f"git {arguments[0]} failed", hint)])
     return done.stdout
 
 
@@ -37,7 +38,8 @@ def _no_git(error: OSError) -> FaultError:
 
 def path_in_repository(folder: Path) -> str:
     """Where a folder lies below the top of its repository, with slashes; empty for the top itself."""
-    prefix = run_git(folder, "rev-parse", "--show-prefix", fault=folder.as_posix())
+    hint = "name a folder in the working tree of a git repository"
+    prefix = run_git(folder, "rev-parse", "--show-prefix", fault=folder.as_posix(), hint=hint)
     return os.fsdecode(prefix).rstrip("\n").rstrip("/")
 
 

@@ -85,7 +85,8 @@ def _revision_root(folder: Path, revision: str, inside: str, spec: str) -> tuple
     """The root's path from the top of the repository and, where the path leads to a file, its name below the root."""
     whole = posixpath.normpath(posixpath.join(path_in_repository(folder), inside))
     path = "" if whole == "." else whole
-    kind = run_git(folder, "cat-file", "-t", object_name(revision, path), fault=spec).strip()
+    hint = f"name the root, or a file in it, as that revision has it: `git ls-tree -d -r --name-only {revision}`"
+    kind = run_git(folder, "cat-file", "-t", object_name(revision, path), fault=spec, hint=hint).strip()
     if kind == b"tree":
         return path, ""
     if kind != b"blob" or path.count("/") < 1:

@@ -53,7 +53,8 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Fault]]:
         elif path.is_file():
             found[path] = None
         else:
-            faults.append(Fault("no-path", Span(path.as_posix()), "no such file or folder", "name a table, a patch, or a folder"))
+            hint = "name a table, a patch, or a folder"
+            faults.append(Fault("no-path", Span(path.as_posix()), "no such file or folder", hint))
     return list(found), faults
 
 

@@ -204,13 +204,18 @@ class _Stack:
         resolution = None if ring else self._database.resolve(link.base, self._iface)
         if resolution is None or resolution.table is None:
             self.lost_base = True
-            self.faults.extend(_base_faults(self._iface, link, ring, resolution, self._database.archs))
+            self.faults.extend(_base_faults(self._iface, link, ring, resolution, self.with_tables()))
             return
         self.has_data = True
         self.faults.extend(resolution.faults)
         if not self.layers:
             self.start, self.start_layers = resolution.table.fold, len(resolution.table.layers)
         self.layers.extend(resolution.table.layers)
+
+    def with_tables(self) -> set[str]:
+        """The archs that have a table of the interface: what a base may name."""
+        listings = self._database.listings
+        return {arch for listing in listings for arch, iface in listing.tables if iface == self._iface}
 
     def layer_file(self, root: int, kind: str, file: LayerFile) -> None:
         loaded = self._database.file(file)
@@ -266,7 +271,7 @@ class ArchTables:
 
 
 def _base_faults(
-    iface: str, link: BaseLink, ring: list[BaseLink], found: Resolution | None, archs: Iterable[str]
+    iface: str, link: BaseLink, ring: list[BaseLink], found: Resolution | None, others: set[str]
 ) -> list[Fault]:
     """Why a base has no table: the circle it lies on, what its own faults say, or that there is nothing."""
     if found is None:
@@ -277,8 +282,7 @@ def _base_faults(
     if causes:
         return causes
     message = f"{iface}: base {link.base} has no table: {link.arch} -> {link.base}"
-    others = set(archs) - {link.arch}
-    guess = "" if link.base in others else did_you_mean(link.base, others, most=3)
+    guess = "" if link.base in others else did_you_mean(link.base, others - {link.arch}, most=3)
     return [Fault("missing-base", link.span, message, f"{guess}add that table, or correct `#! base`")]
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from txtdb.layers.resolve import Bins, Fold, HistoryEntry, Layer, bin_index, cell_history, functional_label
 from txtdb.model.schema import ArchSchema, FixedKey, Key, Schema
-from txtdb.model.table import UNSET, Cells, ConfigPool, ConfigValues
+from txtdb.model.table import UNSET, Cells, ConfigPool
 from txtdb.model.values import Functional, Value, ValueType, has_type, print_value, print_values, type_of
 from txtdb.wording import plural
 
@@ -227,10 +227,6 @@ class ResolvedTable:
     def config(self, number: int, functional: Functional) -> Config:
         """The config of a cell, with the fields that the functional derives."""
         return Config({**self.schema.config_dict(self.pool[number]), **self.schema.derived_values(functional)})
-
-    def config_values(self, number: int) -> ConfigValues | None:
-        """The values of a cell, or None where it holds no config."""
-        return None if number < 0 else self.pool[number]
 
     def at(self, functional: Functional, bins: tuple[int, ...]) -> int:
         """The cell at exact bins of one functional, without fallback."""

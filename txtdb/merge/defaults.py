@@ -14,11 +14,6 @@ from txtdb.model.values import print_value
 Defaults = Callable[[str], Mapping[str, str]]
 
 
-def no_defaults(iface: str) -> Mapping[str, str]:
-    """Nothing is known: fields are compared as they are written."""
-    return {}
-
-
 def defaults_near(files: Iterable[Path]) -> Defaults:
     """Those that the schemas of the databases around some files agree on."""
     roots = sorted({file.absolute().parent.parent for file in files})

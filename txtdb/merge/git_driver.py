@@ -21,10 +21,10 @@ _MERGED_HEAD = "GITHEAD_"
 
 @dataclass(frozen=True)
 class Driven:
-    """What becomes of a path: its new content (None: leave ours), and the merge it is from, None where git's own text
-    merge had to do because a version has `faults`."""
+    """What becomes of a path: its new content, and the merge it is from, None where git's own text merge had to do
+    because a version has `faults`."""
 
-    content: bytes | None
+    content: bytes
     merged: Merged | None
     faults: tuple[Fault, ...] = ()
 
@@ -43,18 +43,21 @@ def drive_merge(files: Three[Path], path: str) -> Driven:
     return Driven(_text_merge(files), None, faults)
 
 
-def drive_ancestors(files: Three[Path], path: str) -> bytes | None:
-    """The same for two common ancestors that git merges with each other first; None leaves ours."""
+def drive_ancestors(files: Three[Path], path: str) -> bytes:
+    """The same for two common ancestors that git merges with each other first."""
     text = merge_ancestors(files.map(Path.read_bytes), _defaults(path))
     return _text_merge(files) if text is None else text.encode()
 
 
-def _text_merge(files: Three[Path]) -> bytes | None:
-    """git's own merge by lines, conflict markers included; None where git says that the files are no text."""
+def _text_merge(files: Three[Path]) -> bytes:
+    """git's own merge by lines, conflict markers included; where git says that the files are no text, both whole."""
     labels = [word for side in ("ours", "base", "theirs") for word in ("-L", side)]
     command = ["git", "merge-file", "-p", *labels, *map(str, (files.ours, files.base, files.theirs))]
     done = subprocess.run(command, capture_output=True, check=False)
-    return done.stdout if done.returncode <= _MOST_CONFLICTS else None
+    if done.returncode <= _MOST_CONFLICTS:
+        return done.stdout
+    ours, theirs = files.ours.read_bytes(), files.theirs.read_bytes()
+    return b"\n".join([b"<<<<<<< ours", ours, b"=======", theirs, b">>>>>>> theirs", b""])
 
 
 # The exit code is the number of conflicts, at most this; above it is an error.

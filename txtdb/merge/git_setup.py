@@ -17,11 +17,30 @@ from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import write_if_changed
 from txtdb.merge import attributes
 
-# What follows the program's name. git quotes %P itself, and the others are names without blanks.
+# The driver's exit code for a conflict that it has written. No crash of an interpreter or a shell ends with this one,
+# so that with any other the file is known to be as git made it.
+EXIT_CONFLICT = 100
+
+# What git's shell runs. It quotes %P itself, and the others are names without blanks. Where the program does not do its
+# work (it is gone, it crashes, it is killed), git's own merge by lines does: git would otherwise take the file as it
+# stands, which is ours without a word of theirs.
+_BY_LINES = (
+    f" || {{ test $? = {EXIT_CONFLICT} && exit 1; "
+    'echo %P": merged by lines, because txtdb did not run (see txtdb git status)" >&2; '
+    "git merge-file --marker-size=%L -L ours -L base -L theirs %A %O %B || exit 1; }"
+)
+# Before and behind the program's name.
 _COMMANDS = {
-    "merge.txtdb.driver": "git merge-driver %O %A %B %P",
-    "merge.txtdb-ancestor.driver": "git merge-driver --ancestor %O %A %B %P",
-    "diff.txtdb.textconv": "git textconv",
+    "merge.txtdb.driver": ("", f" git merge-driver %O %A %B %P{_BY_LINES}"),
+    "merge.txtdb-ancestor.driver": ("", f" git merge-driver --ancestor %O %A %B %P{_BY_LINES}"),
+    # git gives the file as the last argument.
+    "diff.txtdb.textconv": ("f() { ", ' git textconv "$1" || cat "$1"; }; f'),
+}
+# What the values of every version have in them.
+_CALLS = {
+    "merge.txtdb.driver": " git merge-driver ",
+    "merge.txtdb-ancestor.driver": " git merge-driver --ancestor ",
+    "diff.txtdb.textconv": " git textconv",
 }
 _VALUES = {
     "merge.txtdb.name": "tables and patches, by cell",
@@ -42,6 +61,7 @@ class State(StrEnum):
     SET = "set"
     MISSING = "missing"
     BROKEN = "broken"
+    OLD = "old"
     FOREIGN = "foreign"
 
 
@@ -53,16 +73,27 @@ class Setting:
     value: str | None
 
     @property
+    def program(self) -> str:
+        """The program that a driver runs; empty where there is none, or an old value that hides it."""
+        head, tail = _COMMANDS.get(self.key, ("", ""))
+        value = self.value or ""
+        if not tail or not value.startswith(head) or not value.endswith(tail):
+            return ""
+        return shlex.split(value[len(head) : -len(tail)])[0].replace("%%", "%")
+
+    @property
     def state(self) -> State:
-        """Broken is a driver whose program is gone; foreign is a value that no `install` writes."""
+        """Broken is a driver whose program is gone, old one that another version of `install` wrote; foreign is a
+        value that no `install` writes."""
         if self.value is None:
             return State.MISSING
         if self.key in _VALUES:
             return State.SET if self.value == _VALUES[self.key] else State.FOREIGN
-        if not self.value.endswith(f" {_COMMANDS[self.key]}"):
+        if _CALLS[self.key] not in self.value:
             return State.FOREIGN
-        program = shlex.split(self.value)[0].replace("%%", "%")
-        return State.SET if shutil.which(program) else State.BROKEN
+        if not self.program:
+            return State.OLD
+        return State.SET if shutil.which(self.program) else State.BROKEN
 
 
 @dataclass(frozen=True)
@@ -72,6 +103,11 @@ class Status:
 
     settings: tuple[Setting, ...]
     files: dict[str, bool]
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether nothing at all is set in this clone."""
+        return all(setting.state is State.MISSING for setting in self.settings)
 
     @property
     def is_installed(self) -> bool:
@@ -113,7 +149,7 @@ def uninstall(folder: Path) -> list[str]:
     local = _local(top)
     changed = []
     for key in KEYS:
-        if Setting(key, local.get(key)).state in (State.SET, State.BROKEN):
+        if Setting(key, local.get(key)).state in (State.SET, State.BROKEN, State.OLD):
             run_git(top, "config", "--local", "--unset-all", key)
             changed.append(key)
     if _remove_lines(top, local.get(_WROTE)):
@@ -144,7 +180,8 @@ def _attributed(top: Path, names: list[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _top(folder: Path) -> Path:
-    return Path(os.fsdecode(run_git(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
+    hint = "run it in the working tree of the repository that holds the database; `git init` makes one"
+    return Path(os.fsdecode(run_git(folder, "rev-parse", "--show-toplevel", hint=hint)).rstrip("\n"))
 
 
 def _local(top: Path) -> dict[str, str]:
@@ -162,7 +199,8 @@ def _command(key: str) -> str:
     program = shlex.join([script.as_posix()] if script.is_file() else fallback)
     if key.startswith("merge."):
         program = program.replace("%", "%%")
-    return f"{program} {_COMMANDS[key]}"
+    head, tail = _COMMANDS[key]
+    return f"{head}{program}{tail}"
 
 
 def _remove_lines(top: Path, wrote: str | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from txtdb.faults import Fault, Span
@@ -85,21 +85,24 @@ def find_arch(name: str, archs: dict[str, Arch]) -> Arch | Fault:
     for arch in archs.values():
         if plain in map(_plain, (arch.name, *arch.aliases)):
             return arch
-    names = {alias: arch.name if alias == arch.name else f"{arch.name} ({alias})" for alias, arch in _every(archs)}
-    near = [names[found] for found in near_names(plain, names)]
-    guess = f"did you mean {near[0]}? " if near else ""
-    return Fault("unknown-arch", Span(name), f"unknown arch `{name}`", f"{guess}known are {known_archs(archs)}")
+    hint = f"{_guess(plain, archs)}known are {known_archs(archs)}"
+    return Fault("unknown-arch", Span(name), f"unknown arch `{name}`", hint)
+
+
+def _guess(plain: str, archs: Mapping[str, Arch]) -> str:
+    """`did you mean gfx942 (MI300A, MI300X)? `: an arch whose name is near, or some of its aliases are."""
+    owners = {name: arch for arch in archs.values() for name in (arch.name, *arch.aliases)}
+    for near in near_names(plain, owners):
+        arch = owners[near]
+        aliases = ", ".join(near_names(plain, arch.aliases, most=3))
+        return f"did you mean {arch.name if near == arch.name else f'{arch.name} ({aliases})'}? "
+    return ""
 
 
 def known_archs(archs: Mapping[str, Arch]) -> str:
     """All archs with their aliases, for a hint: `gfx942 (MI300A, MI300X), gfx1100`; `none` where there are none."""
     aliases = {name: f" ({', '.join(arch.aliases)})" if arch.aliases else "" for name, arch in archs.items()}
     return ", ".join(f"{name}{aliases[name]}" for name in sorted(archs)) or "none"
-
-
-def _every(archs: Mapping[str, Arch]) -> Iterator[tuple[str, Arch]]:
-    """Each name and each alias with its arch."""
-    return ((name, arch) for arch in archs.values() for name in (arch.name, *arch.aliases))
 
 
 def _plain(name: str) -> str:

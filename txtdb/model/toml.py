@@ -81,7 +81,8 @@ class TomlReader:
         found = list(re.finditer(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
         if len(found) != 1 or "\\" in text or not name:
             return None
-        line, column = text.count("\n", 0, found[0].start()) + 1, found[0].start() - text.rfind("\n", 0, found[0].start())
+        start = found[0].start()
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
         return Span(self.file, line, column, line, column + len(name) - 1)
 
     def missing(self, table: Mapping[str, Any], name: str, where: str) -> None:

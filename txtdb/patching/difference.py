@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from txtdb.diff.planes import translated
+from txtdb.diff.render import counted
 from txtdb.faults import Fault, Span
 from txtdb.layers.resolve import Bins, Fold, Layer, fold_layer
 from txtdb.layers.resolved import ResolvedTable
@@ -112,7 +113,7 @@ class Difference:
             first, *at = np.argwhere(pinned)[0].tolist()
             bins = ",".join(str(own[place]) for own, place in zip(self.bins, at, strict=True))
             text = functional_text(self.before.schema, self.functionals[first])
-            message = f"{int(pinned.sum())} of the cells are pinned, the first at {text} {bins}"
+            message = f"{counted(int(pinned.sum()), 'cell')} of the difference pinned, the first at {text} {bins}"
             yield self._fault(message, "remove the pin first", self.stack.pins[0].file)
 
     def _fault(self, message: str, hint: str, file: str = "") -> Fault:
