@@ -6,7 +6,11 @@ low precision makes by itself. Time and memory grow with rows x keys.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
+
+from torch.nn.functional import scaled_dot_product_attention
 
 from codegen.kernels.attention import Problem
 
@@ -20,18 +24,54 @@ def reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and log-sum-exp, as `attention_with_lse` returns them, in the type of q; differentiable."""
-    if problem.cu_seqlens_q is None or problem.cu_seqlens_k is None:
+    if not problem.varlen:
         numbers = torch.arange(q.shape[0] * q.shape[1], device=q.device).reshape(q.shape[:2])
         return _batch(q, k, v, bias, problem, numbers)
     parts = []
-    for z in range(problem.cu_seqlens_q.numel() - 1):
-        rows = slice(*problem.cu_seqlens_q[z : z + 2].tolist())
-        keys = slice(*problem.cu_seqlens_k[z : z + 2].tolist())
+    for z, one in enumerate(_sequences(q, k, v, problem)):
         numbers = z * q.shape[1] + torch.arange(q.shape[1], device=q.device)[None]
-        one = [tensor.transpose(0, 1)[None] for tensor in (q[rows], k[keys], v[keys])]
         out, lse = _batch(*one, None, problem, numbers)
         parts.append((out[0].transpose(0, 1), lse[0]))
     return torch.cat([out for out, _ in parts]), torch.cat([lse for _, lse in parts], 1)
+
+
+def by_pytorch(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem
+) -> torch.Tensor:
+    """The output by PyTorch's own attention function, in the type of q; differentiable. Knows no seeded dropout."""
+    if not problem.varlen:
+        return _batch_by_pytorch(q, k, v, bias, problem)
+    outs = [_batch_by_pytorch(*one, None, problem) for one in _sequences(q, k, v, problem)]
+    return torch.cat([out[0].transpose(0, 1) for out in outs])
+
+
+def _batch_by_pytorch(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, problem: Problem
+) -> torch.Tensor:
+    group = q.shape[1] // k.shape[1]
+    k, v = (tensor.repeat_interleave(group, 1) for tensor in (k, v))
+    seen = visible(q.shape[2], k.shape[2], problem, q.device)
+    # Rows that see no key are left to `where`: what the function makes of them differs between its back ends.
+    some = seen.any(-1, keepdim=True)
+    mask = torch.where(seen | ~some, 0.0, float("-inf")).to(q.dtype)
+    if bias is not None:
+        mask = mask + bias
+    scale = problem.sm_scale
+    # Some back ends take no negative scale.
+    out = scaled_dot_product_attention(q if scale >= 0 else -q, k, v, attn_mask=mask, scale=abs(scale))
+    return torch.where(some, out, 0.0)
+
+
+def _sequences(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, problem: Problem
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Each sequence as a batch of one."""
+    assert problem.cu_seqlens_q is not None and problem.cu_seqlens_k is not None
+    bounds_q, bounds_k = problem.cu_seqlens_q.tolist(), problem.cu_seqlens_k.tolist()
+    for z in range(len(bounds_q) - 1):
+        rows, keys = slice(*bounds_q[z : z + 2]), slice(*bounds_k[z : z + 2])
+        own_q, own_k, own_v = (part.transpose(0, 1)[None] for part in (q[rows], k[keys], v[keys]))
+        yield own_q, own_k, own_v
 
 
 def _batch(

@@ -32,7 +32,10 @@ _RANGE = re.compile(r"(?P<base>[^-].*?)(?P<dots>\.{2,3})(?P<head>(?:[^-.].*)?)")
 @click.option("--root", type=click.Path(path_type=Path), required=True, help="The database folder.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write.  [default: stdout]")
 @click.option(
-    "--format", "style", type=click.Choice(sorted(_RENDERERS)), help="[default: as the name of --out ends; md without one]"
+    "--format",
+    "style",
+    type=click.Choice(sorted(_RENDERERS)),
+    help="[default: as the name of --out ends; md without one]",
 )
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The day for end dates of pins.  [default: today]")
 def review(revisions: str, root: Path, out: Path | None, style: str | None, today: datetime | None) -> None:

@@ -1,0 +1,515 @@
+"""The attention kernels on a GPU: are they right at real sizes, and how fast are they beside PyTorch's own attention?
+
+    python -m tools.bench.kernels right --out DIR     compare with float64, forward and backward
+    python -m tools.bench.kernels speed --out DIR     tune each kernel, then compare times with PyTorch's back ends
+
+Both write DIR/<what>.json and print a summary; the exit code is 1 when a result is wrong, 2 without a GPU. Kernels are
+compiled in several processes beforehand. `--divide N` makes all sequences shorter, and `--cpu` runs `right` on the CPU:
+with TRITON_INTERPRET=1 that tries the program where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.multiprocessing as processes
+import triton
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from codegen.kernels.attention import Config, Problem, attention_with_lse, backward, forward, row_sums
+from codegen.kernels.reference import by_pytorch, reference
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+# A result is wrong when its error (root mean square, relative) is more than so many times PyTorch's own, or not finite.
+MULTIPLE = 3.0
+FLOOR = {"fp16": 2e-4, "bf16": 2e-3, "fp32": 1e-6}
+# What one timing takes, in milliseconds.
+WARM_UP, MEASURE = 10, 50
+BACK_ENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem to check. `lengths` are (rows, keys) of each sequence of a batch of unlike ones."""
+
+    dtype: str = "bf16"
+    batch: int = 2
+    heads: int = 4
+    key_heads: int = 4
+    rows: int = 1024
+    keys: int = 1024
+    head_dim: int = 128
+    window: tuple[int | None, int | None] = (None, None)
+    bottom_right: bool = False
+    bias: bool = False
+    dropout: float = 0.0
+    sm_scale: float | None = None
+    lengths: tuple[tuple[int, int], ...] = ()
+    copy: int = 0
+    fused: bool = False
+
+    def divided(self, by: int) -> Case:
+        """The same with shorter sequences."""
+        lengths = tuple((-(-rows // by), -(-keys // by)) for rows, keys in self.lengths)
+        return replace(self, rows=-(-self.rows // by), keys=-(-self.keys // by), lengths=lengths)
+
+    @property
+    def name(self) -> str:
+        """What differs from the default."""
+        default = asdict(Case())
+        return " ".join(f"{key}={value}" for key, value in asdict(self).items() if value != default[key]) or "default"
+
+
+CAUSAL = (None, 0)
+UNLIKE = ((1000, 1300), (0, 512), (2049, 0), (1, 777), (1535, 1535))
+
+
+def cases() -> Iterator[Case]:
+    """The shapes and features that are checked."""
+    for dtype in DTYPES:
+        for head_dim in (32, 64, 128, 256):
+            yield Case(dtype, head_dim=head_dim, rows=2048, keys=2048)
+            yield Case(dtype, head_dim=head_dim, rows=1999, keys=2053, window=CAUSAL, bottom_right=True)
+    for copy in (0, 1, 2):
+        yield Case(copy=copy, rows=4096, keys=4096, batch=1)
+        yield Case(copy=copy, rows=4096, keys=4096, batch=1, window=CAUSAL)
+        yield Case(copy=copy, rows=1021, keys=3001, window=CAUSAL, bottom_right=True)
+        yield Case(copy=copy, rows=3001, keys=1021, window=(300, 17))
+        yield Case(copy=copy, heads=8, key_heads=2, rows=2048, keys=2048, window=CAUSAL)
+        yield Case("fp16", copy=copy, head_dim=64, rows=2048, keys=4096)
+        yield Case("fp16", copy=copy, head_dim=64, rows=2111, keys=2111, window=(511, 0), sm_scale=-0.2)
+        yield Case(copy=copy, head_dim=80, rows=1500, keys=1500, window=CAUSAL)
+        yield Case(copy=copy, lengths=UNLIKE, window=CAUSAL, bottom_right=True)
+        yield Case(copy=copy, lengths=UNLIKE, heads=6, key_heads=2, head_dim=64)
+    for copy in (0, 1):
+        yield Case(copy=copy, bias=True, rows=1025, keys=1500)
+        yield Case(copy=copy, bias=True, dropout=0.2, rows=1025, keys=900, window=CAUSAL, fused=True)
+        yield Case(copy=copy, dropout=0.1, rows=2048, keys=2048, window=CAUSAL)
+        yield Case("fp16", copy=copy, dropout=0.5, lengths=UNLIKE, head_dim=64)
+        yield Case(copy=copy, fused=True, rows=2048, keys=2048, window=CAUSAL, heads=8, key_heads=4)
+        yield Case("fp16", copy=copy, fused=True, rows=1999, keys=1001, head_dim=64)
+    yield Case(head_dim=40, rows=1, keys=4096)
+    yield Case(head_dim=96, rows=4096, keys=1)
+    yield Case(head_dim=192, rows=999, keys=1001, window=(-3, 90))
+    yield Case(rows=512, keys=512, window=(5, -9))
+    yield Case(sm_scale=0.0, rows=777, keys=777, window=CAUSAL)
+
+
+def safe_config(copy: int, iface: str, functional: Mapping[str, Any]) -> Config:
+    """A config with which a kernel fits an sm_90, for one way of copying tiles."""
+    wide = functional["BLOCK_DMODEL"] > 128
+    if iface == "bwd_preprocess":
+        return {"BLOCK_M": 64, "num_warps": 4}
+    if functional["Q_dtype"] == "fp32":
+        return {"BLOCK_M": 32, "BLOCK_N": 16, "PRE_LOAD_V": False, "num_warps": 4, "num_stages": 1}
+    config = {"BLOCK_M": 64, "BLOCK_N": 32 if wide else 64, "num_warps": 8 if wide else 4, "num_stages": 2}
+    if iface == "attn_fwd":
+        return {**config, "PRE_LOAD_V": False, "TENSOR_COPY": min(copy, 1)}
+    if copy == 2:
+        parted = {"bwd_kernel_dq": {"BLOCK_M": 128}, "bwd_kernel_dk_dv": {"BLOCK_N": 128}}
+        return {**config, **parted[iface], "TENSOR_COPY": 2}
+    return {**config, "num_stages": 1 if wide else 2, "TENSOR_COPY": copy}
+
+
+def problem_of(case: Case, device: str) -> Problem:
+    """What a case asks for, launched with safe configs."""
+    given = {}
+    if case.lengths:
+        for name, lengths in zip(("q", "k"), zip(*case.lengths, strict=True), strict=True):
+            ends = torch.tensor([0, *lengths]).cumsum(0)
+            given[f"cu_seqlens_{name}"] = ends.to(torch.int32).to(device)
+            given[f"max_seqlen_{name}"] = max(lengths)
+    else:
+        given = {"max_seqlen_q": case.rows, "max_seqlen_k": case.keys}
+    return Problem(
+        sm_scale=case.head_dim**-0.5 if case.sm_scale is None else case.sm_scale,
+        window=case.window,
+        bottom_right=case.bottom_right,
+        dropout=case.dropout,
+        seed=1 << 40 | 12345,
+        fused_backward=case.fused,
+        choose=lambda iface, functional, sizes: safe_config(case.copy, iface, functional),
+        **given,
+    )
+
+
+def inputs_of(case: Case, device: str) -> tuple[list[torch.Tensor], torch.Tensor | None, torch.Tensor]:
+    """Q, K and V, the bias, and a gradient of the output."""
+    torch.manual_seed(hash(case.name) & 0xFFFF)
+    if case.lengths:
+        rows, keys = (sum(lengths) for lengths in zip(*case.lengths, strict=True))
+        shapes = [(rows, case.heads, case.head_dim), *[(keys, case.key_heads, case.head_dim)] * 2]
+    else:
+        shapes = [(case.batch, case.heads, case.rows, case.head_dim)]
+        shapes += [(case.batch, case.key_heads, case.keys, case.head_dim)] * 2
+    matrices = [torch.randn(shape, device=device, dtype=DTYPES[case.dtype]) for shape in shapes]
+    bias = torch.randn(1, case.heads, case.rows, case.keys, device=device, dtype=DTYPES[case.dtype])
+    return matrices, bias if case.bias else None, torch.randn(shapes[0], device=device, dtype=DTYPES[case.dtype])
+
+
+Function = Callable[..., torch.Tensor]
+
+
+def results(
+    function: Function, matrices: list[torch.Tensor], bias: torch.Tensor | None, do: torch.Tensor, problem: Problem
+) -> list[torch.Tensor]:
+    """Output and gradients of a way to compute attention."""
+    leaves = [tensor.detach().requires_grad_() for tensor in (*matrices, *([] if bias is None else [bias]))]
+    out = function(*leaves[:3], leaves[3] if bias is not None else None, problem)
+    return [out, *torch.autograd.grad(out, leaves, do.to(out.dtype))]
+
+
+def check(case: Case, device: str) -> dict[str, Any]:
+    """Errors of the kernels and of PyTorch's own attention against float64."""
+    matrices, bias, do = inputs_of(case, device)
+    problem = problem_of(case, device)
+    wide = [tensor.double() for tensor in matrices]
+    exact = results(lambda *a: reference(*a)[0], wide, None if bias is None else bias.double(), do.double(), problem)
+    # PyTorch's own function cannot draw what the kernels draw.
+    own = (lambda *a: reference(*a)[0]) if case.dropout else by_pytorch
+    theirs = results(own, matrices, bias, do, problem)
+    ours = results(lambda *a: attention_with_lse(*a)[0], matrices, bias, do, problem)
+    names = ["out", "dq", "dk", "dv", "dbias"][: len(exact)]
+    errors = {
+        name: [error(mine, truth), error(their, truth)]
+        for name, mine, their, truth in zip(names, ours, theirs, exact, strict=True)
+    }
+    good = all(mine <= MULTIPLE * their + FLOOR[case.dtype] for mine, their in errors.values())
+    return {"case": case.name, "good": good, "errors": errors}
+
+
+def error(value: torch.Tensor, truth: torch.Tensor) -> float:
+    """Root mean square of the error, relative to that of the truth; NaN stays NaN."""
+    return float((value.double() - truth).norm() / truth.norm().clamp_min(1e-30)) if truth.numel() else 0.0
+
+
+def _check_share(share: list[Case], device: str, answers: Any) -> None:
+    for case in share:
+        try:
+            answers.put(check(case, device))
+        except Exception as fault:  # noqa: BLE001 a case that cannot run is a finding, and the others still run
+            answers.put({"case": case.name, "good": False, "errors": {}, "fault": f"{type(fault).__name__}: {fault}"[-500:]})
+
+
+def right(options: argparse.Namespace) -> int:
+    """Check all cases, in several processes as most of the time goes into compiling."""
+    chosen = [case.divided(options.divide) for case in cases() if options.only in case.name]
+    device = "cpu" if options.cpu else "cuda"
+    context = processes.get_context("spawn")
+    answers = context.Queue()
+    jobs = min(options.jobs, len(chosen))
+    workers = [context.Process(target=_check_share, args=(chosen[i::jobs], device, answers)) for i in range(jobs)]
+    for worker in workers:
+        worker.start()
+    rows = [answers.get(timeout=options.patience) for _ in chosen]
+    for worker in workers:
+        worker.join()
+    rows.sort(key=lambda row: [case.name for case in chosen].index(row["case"]))
+    for row in rows:
+        worst = max((mine / (their or 1.0) for mine, their in row["errors"].values()), default=float("nan"))
+        print(f"{'ok ' if row['good'] else 'BAD'} {worst:5.2f} x PyTorch's error  {row['case']}  {row.get('fault', '')}")
+    bad = sum(not row["good"] for row in rows)
+    print(f"{len(rows) - bad} of {len(rows)} cases are right (at most {MULTIPLE} x PyTorch's error against float64)")
+    _write(options.out / "kernels-right.json", {"about": about(device), "multiple": MULTIPLE, "cases": rows})
+    return 1 if bad else 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A problem to time."""
+
+    dtype: str
+    batch: int
+    heads: int
+    key_heads: int
+    rows: int
+    head_dim: int
+    causal: bool
+
+    @property
+    def flops(self) -> float:
+        """Floating point operations of the forward; the backward has 2.5 times as many."""
+        pairs = self.rows * (self.rows + 1) / 2 if self.causal else self.rows**2
+        return 4.0 * self.batch * self.heads * pairs * self.head_dim
+
+    @property
+    def name(self) -> str:
+        mask = "causal" if self.causal else "full"
+        heads = f"{self.heads}/{self.key_heads}"
+        return f"{self.dtype} b{self.batch} h{heads} s{self.rows} d{self.head_dim} {mask}"
+
+
+SHAPES = (
+    Shape("bf16", 4, 16, 16, 4096, 128, False),
+    Shape("bf16", 4, 16, 16, 4096, 128, True),
+    Shape("bf16", 2, 16, 16, 8192, 128, False),
+    Shape("bf16", 2, 16, 16, 8192, 128, True),
+    Shape("bf16", 1, 16, 16, 16384, 128, True),
+    Shape("bf16", 2, 32, 8, 4096, 128, True),
+    Shape("bf16", 4, 32, 32, 4096, 64, True),
+    Shape("fp16", 4, 16, 16, 4096, 128, True),
+)
+
+
+def field(iface: str, head_dim: int) -> list[Config]:
+    """The configs that are tried: (tile of queries, tile of keys, warps, stages, copy)."""
+    if iface == "bwd_preprocess":
+        return [{"BLOCK_M": rows, "num_warps": warps} for rows in (64, 128) for warps in (4, 8)]
+    names = ("BLOCK_M", "BLOCK_N", "num_warps", "num_stages", "TENSOR_COPY")
+    configs = [dict(zip(names, values, strict=True)) for values in FIELDS[iface, head_dim]]
+    if iface == "attn_fwd":
+        configs = [{**config, "PRE_LOAD_V": early} for config in configs for early in (False, True)]
+    return configs
+
+
+FIELDS: dict[tuple[str, int], tuple[tuple[int, int, int, int, int], ...]] = {
+    ("attn_fwd", 128): (
+        (128, 64, 4, 2, 1), (128, 64, 8, 2, 1), (128, 64, 8, 3, 1), (128, 128, 8, 2, 1), (64, 64, 4, 2, 1),
+        (128, 64, 8, 3, 0), (128, 128, 8, 2, 0), (64, 64, 4, 2, 0), (128, 32, 4, 3, 1),
+    ),
+    ("attn_fwd", 64): (
+        (128, 64, 4, 2, 1), (128, 64, 4, 3, 1), (128, 128, 4, 2, 1), (128, 128, 8, 2, 1), (128, 128, 8, 3, 1),
+        (64, 64, 4, 3, 1), (64, 128, 4, 2, 1), (128, 64, 4, 3, 0), (128, 128, 8, 2, 0),
+    ),
+    ("bwd_kernel_dk_dv", 128): (
+        (64, 128, 4, 2, 2), (64, 128, 4, 3, 2), (64, 64, 4, 2, 1), (64, 64, 4, 1, 1), (64, 128, 8, 2, 1),
+        (32, 64, 4, 3, 1), (64, 64, 4, 2, 0), (64, 128, 8, 2, 0),
+    ),
+    ("bwd_kernel_dk_dv", 64): (
+        (64, 128, 4, 2, 2), (64, 128, 4, 3, 2), (128, 128, 4, 2, 2), (64, 64, 4, 2, 1), (64, 128, 8, 2, 1),
+        (64, 128, 4, 2, 1), (128, 64, 4, 2, 1), (128, 128, 8, 2, 1), (64, 64, 4, 2, 0), (64, 128, 8, 2, 0),
+    ),
+    ("bwd_kernel_dq", 128): (
+        (128, 64, 4, 2, 2), (128, 64, 4, 3, 2), (64, 64, 4, 2, 1), (64, 64, 4, 1, 1), (128, 64, 8, 2, 1),
+        (64, 128, 4, 1, 1), (128, 64, 4, 2, 1), (64, 64, 4, 2, 0), (128, 64, 8, 2, 0),
+    ),
+    ("bwd_kernel_dq", 64): (
+        (128, 64, 4, 2, 2), (128, 64, 4, 3, 2), (128, 128, 4, 2, 2), (64, 64, 4, 2, 1), (64, 128, 4, 2, 1),
+        (128, 64, 4, 2, 1), (128, 64, 8, 2, 1), (128, 128, 8, 2, 1), (64, 64, 4, 2, 0), (128, 64, 8, 2, 0),
+    ),
+    ("bwd_kernel_fuse", 128): (
+        (64, 64, 4, 2, 1), (64, 64, 4, 1, 1), (64, 128, 8, 2, 1), (128, 64, 8, 2, 1), (64, 64, 4, 2, 0),
+    ),
+    ("bwd_kernel_fuse", 64): (
+        (64, 64, 4, 2, 1), (128, 64, 4, 2, 1), (64, 128, 8, 2, 1), (128, 128, 8, 2, 1), (64, 64, 4, 2, 0),
+    ),
+}  # fmt: skip
+
+
+class Buffers:
+    """Random inputs of a shape, and room for everything that the kernels write."""
+
+    def __init__(self, shape: Shape) -> None:
+        torch.manual_seed(0)
+        query = (shape.batch, shape.heads, shape.rows, shape.head_dim)
+        key = (shape.batch, shape.key_heads, shape.rows, shape.head_dim)
+        self.shape = shape
+        self.q, self.k, self.v, self.do = (
+            torch.randn(size, device="cuda", dtype=DTYPES[shape.dtype]) for size in (query, key, key, query)
+        )
+        self.out, self.dq = torch.empty_like(self.q), torch.empty_like(self.q)
+        self.dk, self.dv = torch.empty_like(self.k), torch.empty_like(self.k)
+        self.lse = row_sums(self.q)
+
+    def problem(self, choose: Callable[..., Config], launch: Any = None, fused: bool = False) -> Problem:
+        """The shape's problem with a choice of configs."""
+        own = {} if launch is None else {"launch": launch}
+        size, scale = self.shape.rows, self.shape.head_dim**-0.5
+        window = CAUSAL if self.shape.causal else (None, None)
+        return Problem(
+            scale, window, max_seqlen_q=size, max_seqlen_k=size, fused_backward=fused, choose=choose, **own
+        )
+
+    def forward(self, problem: Problem) -> None:
+        """Launch the forward."""
+        forward(self.q, self.k, self.v, None, problem, self.out, self.lse)
+
+    def backward(self, problem: Problem) -> None:
+        """Launch all of the backward."""
+        backward(
+            self.q, self.k, self.v, None, problem, self.out, self.lse, self.do, self.dq, self.dk, self.dv, None
+        )  # fmt: skip
+
+    def run(self, iface: str, problem: Problem) -> None:
+        """Launch what contains an interface."""
+        (self.forward if iface == "attn_fwd" else self.backward)(problem)
+
+
+IFACES = ("attn_fwd", "bwd_preprocess", "bwd_kernel_dk_dv", "bwd_kernel_dq", "bwd_kernel_fuse")
+
+
+def _launches(buffers: Buffers, iface: str, config: Config) -> Callable[[], None]:
+    """A function that launches one kernel alone, with one config."""
+    caught: list[tuple[Any, ...]] = []
+
+    def catch(name: str, *launch: Any) -> None:
+        if name == iface:
+            caught.append((name, *launch))
+
+    fused = iface == "bwd_kernel_fuse"
+    buffers.run(iface, buffers.problem(lambda *_: config, catch, fused))
+    return lambda: Problem(1.0).launch(*caught[0])
+
+
+def _compile_share(share: list[tuple[Shape, str, Config]]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what does not compile is told when it is timed
+    for shape, iface, config in share:
+        try:
+            _launches(Buffers(replace(shape, batch=1, rows=256)), iface, config)()
+        except Exception:  # noqa: BLE001 timing it fails in the same way, and tells
+            continue
+
+
+def compile_all(work: list[tuple[Shape, str, Config]], jobs: int) -> None:
+    """Fill the compiler's cache."""
+    unique = list({(shape.dtype, shape.head_dim, shape.causal, iface, str(config)): (shape, iface, config)
+                   for shape, iface, config in work}.values())  # fmt: skip
+    context = processes.get_context("spawn")
+    workers = [context.Process(target=_compile_share, args=(unique[i::jobs],)) for i in range(jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def milliseconds(function: Callable[[], object]) -> float:
+    """Median time on the device, the L2 cache cleared before each run."""
+    return float(triton.testing.do_bench(function, warmup=WARM_UP, rep=MEASURE, return_mode="median"))
+
+
+def tune(buffers: Buffers, iface: str) -> dict[str, Any]:
+    """Time a kernel with each config of its field."""
+    tried = []
+    for config in field(iface, buffers.shape.head_dim):
+        try:
+            tried.append({"config": config, "ms": milliseconds(_launches(buffers, iface, config))})
+        except (RuntimeError, triton.runtime.errors.OutOfResources) as fault:
+            tried.append({"config": config, "fault": str(fault)[-200:]})
+    timed = [row for row in tried if "ms" in row]
+    return {"best": min(timed, key=lambda row: row["ms"]), "tried": tried}
+
+
+def of_pytorch(buffers: Buffers) -> dict[str, Any]:
+    """Forward and backward times of each back end of PyTorch's own function that takes the shape."""
+    leaves = [tensor.detach().requires_grad_() for tensor in (buffers.q, buffers.k, buffers.v)]
+    shape = buffers.shape
+
+    def run() -> torch.Tensor:
+        grouped = shape.heads != shape.key_heads
+        return scaled_dot_product_attention(*leaves, is_causal=shape.causal, enable_gqa=grouped)
+
+    times = {}
+    for name, back_end in BACK_ENDS.items():
+        try:
+            with sdpa_kernel(back_end):
+                out = run()
+                times[name] = {
+                    "forward": milliseconds(run),
+                    "backward": milliseconds(
+                        lambda: torch.autograd.grad(out, leaves, buffers.do, retain_graph=True)  # noqa: B023 run here
+                    ),
+                }
+        except RuntimeError as fault:
+            times[name] = {"fault": str(fault)[:200]}
+    return times
+
+
+def measure(shape: Shape) -> dict[str, Any]:
+    """Tune the kernels on a shape, and time forward and backward as a whole beside PyTorch's."""
+    buffers = Buffers(shape)
+    buffers.forward(buffers.problem(lambda iface, functional, sizes: safe_config(0, iface, functional)))
+    tuned = {iface: tune(buffers, iface) for iface in IFACES}
+
+    def best(iface: str, functional: Mapping[str, Any], sizes: tuple[int, int]) -> Config:
+        return dict(tuned[iface]["best"]["config"])
+
+    ours = {"forward": milliseconds(lambda: buffers.forward(buffers.problem(best)))}
+    ours["split"] = milliseconds(lambda: buffers.backward(buffers.problem(best)))
+    ours["fused"] = milliseconds(lambda: buffers.backward(buffers.problem(best, fused=True)))
+    ours["backward"] = min(ours["split"], ours["fused"])
+    theirs = of_pytorch(buffers)
+    ratios = {}
+    for way in ("forward", "backward"):
+        times = {name: row[way] for name, row in theirs.items() if way in row}
+        fastest = min(times, key=lambda name: times[name])
+        ratios[way] = {"fastest": fastest, "ratio": times[fastest] / ours[way]}
+    return {"shape": shape.name, "flops": shape.flops, "ours": ours, "pytorch": theirs, "ratios": ratios, "tuned": tuned}
+
+
+def speed(options: argparse.Namespace) -> int:
+    """Time all shapes."""
+    shapes = [shape for shape in SHAPES if options.only in shape.name]
+    begin = time.perf_counter()
+    work = [(shape, iface, config) for shape in shapes for iface in IFACES for config in field(iface, shape.head_dim)]
+    compile_all(work, options.jobs)
+    print(f"compiled in {time.perf_counter() - begin:.0f} s")
+    rows = []
+    for shape in shapes:
+        row = measure(shape)
+        rows.append(row)
+        for way, factor in (("forward", 1.0), ("backward", 2.5)):
+            rate = factor * shape.flops / row["ours"][way] / 1e9
+            ratio = row["ratios"][way]
+            print(f"{shape.name:40} {way:8} {row['ours'][way]:8.3f} ms {rate:5.0f} TFLOP/s  {ratio['ratio']:.2f} of {ratio['fastest']}")
+        for iface in IFACES:
+            found = row["tuned"][iface]["best"]
+            print(f"    {iface:18} {found['ms']:8.3f} ms  {found['config']}")
+        _write(options.out / "kernels-speed.json", {"about": about("cuda"), "shapes": rows})
+    for way in ("forward", "backward"):
+        ratios = [row["ratios"][way]["ratio"] for row in rows]
+        print(f"{way}: ratios {min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}")
+    return 0
+
+
+def about(device: str) -> dict[str, Any]:
+    """What the numbers were made with."""
+    facts = {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__}
+    if device == "cuda":
+        facts |= {
+            "device": torch.cuda.get_device_name(),
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+            "timing": f"events, median of {MEASURE} ms after {WARM_UP} ms, L2 cleared before each run",
+        }
+    return facts
+
+
+def _write(path: Path, data: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("right", "speed"))
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that compile")
+    parser.add_argument("--only", default="", help="only cases or shapes whose name contains this")
+    parser.add_argument("--divide", type=int, default=1, help="divide the lengths of sequences by this")
+    parser.add_argument("--cpu", action="store_true", help="check on the CPU, through Triton's interpreter")
+    parser.add_argument("--patience", type=float, default=300, help="seconds to wait for the next case")
+    options = parser.parse_args()
+    if not options.cpu and not torch.cuda.is_available():
+        print("there is no GPU that PyTorch can use", file=sys.stderr)
+        return 2
+    return right(options) if options.what == "right" else speed(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
