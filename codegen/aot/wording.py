@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from txtdb.wording import plural
+
 # So many things are named in a message; `--format json` has all of them.
 SHOWN = 3
 
 
 def counted(number: int, word: str) -> str:
     """`1 cell`, `2 cells`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return f"{number} {plural(number, word)}"
 
 
 def first(texts: Iterable[str]) -> str:

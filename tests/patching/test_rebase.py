@@ -68,7 +68,7 @@ def test_a_common_cell_is_told_and_needs_a_look(root: Path) -> None:
     add(root, THEIRS, "64 b . .")
     done = rebase(root / MINE)
     assert done.code == 1
-    assert "1 cell over other contents\n" in done.out
+    assert "other contents lie under 1 cell\n" in done.out
     assert "seqlen_q=64 seqlen_k=64: BLOCK_M 32→64, num_warps 2→4" in done.out  # what it lay over, and lies over now
     assert "gfxB attn_fwd: lookups change\n" in done.out
     assert names(root) == ["attn_fwd.0010-mine.dbpatch", "attn_fwd.0010-theirs.dbpatch"]

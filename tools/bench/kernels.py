@@ -17,6 +17,7 @@ import platform
 import statistics
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,8 +34,8 @@ from codegen.kernels.reference import by_pytorch, reference
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 # A result is wrong when its error (root mean square, relative) is more than so many times PyTorch's own, or not finite.
-MULTIPLE = 3.0
-FLOOR = {"fp16": 2e-4, "bf16": 2e-3, "fp32": 1e-6}
+MULTIPLE = 2.0
+FLOOR = {"fp16": 1e-4, "bf16": 1e-3, "fp32": 3e-7}
 # What one timing takes, in milliseconds.
 WARM_UP, MEASURE = 10, 50
 BACK_ENDS = {
@@ -151,7 +152,7 @@ def problem_of(case: Case, device: str) -> Problem:
 
 def inputs_of(case: Case, device: str) -> tuple[list[torch.Tensor], torch.Tensor | None, torch.Tensor]:
     """Q, K and V, the bias, and a gradient of the output."""
-    torch.manual_seed(hash(case.name) & 0xFFFF)
+    torch.manual_seed(zlib.crc32(case.name.encode()))
     if case.lengths:
         rows, keys = (sum(lengths) for lengths in zip(*case.lengths, strict=True))
         shapes = [(rows, case.heads, case.head_dim), *[(keys, case.key_heads, case.head_dim)] * 2]
@@ -196,7 +197,7 @@ def check(case: Case, device: str) -> dict[str, Any]:
 
 def error(value: torch.Tensor, truth: torch.Tensor) -> float:
     """Root mean square of the error, relative to that of the truth; NaN stays NaN."""
-    return float((value.double() - truth).norm() / truth.norm().clamp_min(1e-30)) if truth.numel() else 0.0
+    return float((value.detach().double() - truth.detach()).norm() / truth.norm().clamp_min(1e-30)) if truth.numel() else 0.0
 
 
 def _check_share(share: list[Case], device: str, answers: Any) -> None:

@@ -30,7 +30,7 @@ def _lines(report: QueueReport) -> Iterator[str]:
         yield click.style(f"{name}: {_found(len(findings))} by itself", bold=True)
         yield from map(finding_text, findings)
     if len(report.alone) > 1:
-        yield click.style(f"together: {_found(len(report.together))} more", bold=True)
+        yield click.style(f"together, besides: {_found(len(report.together))}", bold=True)
     for item in report.together:
         yield finding_text(item.finding)
         yield f"    of {' and '.join(item.changes)}"

@@ -56,7 +56,7 @@ def _told(database: Database, place: Place, outcome: Outcome, accept: bool) -> I
         return
     hint = "look at the cells, then --accept them"
     for file, count in Counter(moved.file for moved in outcome.ground if (moved.arch, moved.iface) == place).items():
-        message = f"{counted(count, 'cell')} over other contents than the patch was made for"
+        message = f"other contents lie under {counted(count, 'cell')} than the patch was made for"
         yield Fault("ground-moved", Span(file), message, hint)
     changes = sum((edit.arch, edit.iface) == place for edit in outcome.answers)
     if changes:

@@ -48,7 +48,8 @@ def _ground_lines(outcome: Outcome) -> Iterator[str]:
     for file, moved in groupby(outcome.ground, key=lambda item: item.file):
         cells = list(moved)
         known = cells[0].is_known
-        told = f"{counted(len(cells), 'cell')} over other contents" if known else "what it was made over is not known"
+        told = f"other contents lie under {counted(len(cells), 'cell')}"
+        told = told if known else "what it was made over is not known"
         yield f"{file}: {told}"
         yield from _cell_lines(outcome.schemas[cells[0].iface], list(map(_as_edit, cells)), known)
 
