@@ -67,7 +67,11 @@ def test_added_removed_and_masked_cells(tmp_path: Path) -> None:
     before = edited("128 a b*2", "128 a . -")
     after = edited("128 a b*2", "128 . a .")
     found = diff(tmp_path, before, after)
-    assert cells(found) == [("gfxB", (128, 64), "removed"), ("gfxB", (128, 128), "added"), ("gfxB", (128, 256), "removed")]
+    assert cells(found) == [
+        ("gfxB", (128, 64), "removed"),
+        ("gfxB", (128, 128), "added"),
+        ("gfxB", (128, 256), "removed"),
+    ]
     assert [edit.old for edit in found.cells][2] == "-"
 
 
@@ -165,8 +169,12 @@ def test_row_029_a_new_field_of_the_schema_is_told_once_and_changes_no_cell(tmp_
     field = '[[config]]\nname = "waves_per_eu"\ntype = "int"\nmin = 0\nmax = 4\ndefault = 0\n'
     before = SCHEMA.replace(field, "")
     assert before != SCHEMA
-    repeats = patch("gfxB", {F1: ["64 a . ."]}, fields="BLOCK_M PRE_LOAD_V num_warps num_stages waves_per_eu",
-                    palette={"a": "32 true 2 1 0"})
+    repeats = patch(
+        "gfxB",
+        {F1: ["64 a . ."]},
+        fields="BLOCK_M PRE_LOAD_V num_warps num_stages waves_per_eu",
+        palette={"a": "32 true 2 1 0"},
+    )
     found = diff(tmp_path, {"schema/attn_fwd.toml": before}, {P: repeats})
     assert not found.cells
     assert [(fact.part, fact.path) for fact in found.facts if fact.part != "header"] == [
@@ -219,7 +227,10 @@ def edited_row() -> Files:
 def test_row_116_line_ends_are_no_difference(tmp_path: Path) -> None:
     mixed = TABLE_B.replace("\n", "\r\n", 5)
     for text in (TABLE_B.replace("\n", "\r\n"), mixed):
-        crlf = {name: content.replace("\n", "\r\n") for name, content in (("archs.toml", ARCHS), ("schema/attn_fwd.toml", SCHEMA))}
+        crlf = {
+            name: content.replace("\n", "\r\n")
+            for name, content in (("archs.toml", ARCHS), ("schema/attn_fwd.toml", SCHEMA))
+        }
         assert not diff(tmp_path, {}, {B: text, **crlf})
 
 
@@ -285,7 +296,9 @@ def test_an_arch_that_leaves_archs_toml_is_removed_with_its_cells(tmp_path: Path
 
 
 def test_a_table_whose_keys_changed_is_one_fact(tmp_path: Path) -> None:
-    schema = SCHEMA.replace('[[axis]]\nname = "seqlen_q"', '[[key]]\nname = "bias"\ntype = "bool"\n[[axis]]\nname = "seqlen_q"')
+    schema = SCHEMA.replace(
+        '[[axis]]\nname = "seqlen_q"', '[[key]]\nname = "bias"\ntype = "bool"\n[[axis]]\nname = "seqlen_q"'
+    )
     blocks = {f"{F1} false": ["64 a*3", "128 a b*2", "256 b c d"]}
     new: Files = {
         "schema/attn_fwd.toml": schema,

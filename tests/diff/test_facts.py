@@ -126,7 +126,9 @@ def evidence(count: int, gain: float, runs: int = 10) -> dict[str, object]:
         {
             "functional": {"dtype": "fp16", "causal": 0, "head_dim": 64},
             "at": [64, number],
-            "candidates": [{"config": {"BLOCK_M": size}, "times_us": [gain + i for i in range(runs)]} for size in (32, 64)],
+            "candidates": [
+                {"config": {"BLOCK_M": size}, "times_us": [gain + i for i in range(runs)]} for size in (32, 64)
+            ],
         }
         for number in range(count)
     ]

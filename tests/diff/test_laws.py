@@ -111,4 +111,8 @@ def test_folding_covers_each_edit_once(pair: tuple[Drawn, Drawn]) -> None:
             assert sorted(edit.bins for block in folded for edit in block.edits) == [edit.bins for edit in own]
             for block in folded:
                 assert len({(edit.old, edit.new) for edit in block.edits}) == 1
-                assert all(a <= b <= c for edit in block.edits for a, b, c in zip(block.first, edit.bins, block.last, strict=True))
+                assert all(
+                    a <= b <= c
+                    for edit in block.edits
+                    for a, b, c in zip(block.first, edit.bins, block.last, strict=True)
+                )

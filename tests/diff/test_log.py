@@ -54,7 +54,9 @@ def test_commits_with_configs_newest_first(repository: Repository) -> None:
     name = repository.commit({B: first("d")}, "to d")
     assert changes(repository, *CELL) == [("to d", 64, 128), ("to b", 32, 64), ("base", None, 32)]
     out = log(repository, *CELL).out
-    assert out.startswith(f"gfxB attn_fwd  dtype=fp16 causal=0 head_dim=64 seqlen_q=64 seqlen_k=64\n{name[:10]} 2026-01-01 Tester  to d\n")
+    assert out.startswith(
+        f"gfxB attn_fwd  dtype=fp16 causal=0 head_dim=64 seqlen_q=64 seqlen_k=64\n{name[:10]} 2026-01-01 Tester  to d\n"
+    )
     assert "    PRE_LOAD_V true→false, " in out.replace("BLOCK_M 64→128, ", "")
     assert "    now BLOCK_M=128 PRE_LOAD_V=false num_warps=8 num_stages=2 waves_per_eu=0\n" in out
     line = first("d").splitlines().index("64 d a*2") + 1
@@ -86,7 +88,9 @@ def test_a_cell_below_a_patch_counts_only_without_it(repository: Repository) -> 
 
 def test_other_forms_of_the_same_are_no_change(repository: Repository) -> None:
     repository.commit({B: TABLE_B.replace("\n", "\r\n")}, "crlf")
-    repository.commit({B: TABLE_B.replace("a = ", "z = ").replace("64 a*3", "64 z z*2").replace("128 a", "128 z")}, "symbols")
+    repository.commit(
+        {B: TABLE_B.replace("a = ", "z = ").replace("64 a*3", "64 z z*2").replace("128 a", "128 z")}, "symbols"
+    )
     assert [subject for subject, *_ in changes(repository, *CELL)] == ["base"]
 
 
@@ -111,7 +115,9 @@ def test_what_is_not_committed_comes_first(repository: Repository) -> None:
 
 
 def test_a_version_that_could_not_be_read(repository: Repository) -> None:
-    broken = TABLE_B.replace("[fp16 0 64]", "[fp16 0 64]\n<<<<<<< ours\n64 b*3\n=======").replace("128 a", ">>>>>>> theirs\n128 a")
+    broken = TABLE_B.replace("[fp16 0 64]", "[fp16 0 64]\n<<<<<<< ours\n64 b*3\n=======").replace(
+        "128 a", ">>>>>>> theirs\n128 a"
+    )
     repository.commit({B: broken}, "conflict left in")
     repository.commit({B: first("b")}, "mended")
     out = log(repository, *CELL).out
@@ -142,7 +148,9 @@ def test_effect_of_pins_bases_and_schemas(repository: Repository) -> None:
     repository.commit({"my db/gfxB/pins.toml": pin}, "pinned")
     repository.commit({A: table("gfxA", {"fp16 0 128": ["64-256 b*3"]})}, "no base any more")
     repository.commit({A: TABLE_A}, "based again")
-    repository.commit({"my db/schema/attn_fwd.toml": SCHEMA.replace("domain.causal = [0]", "domain.causal = [1]", 1)}, "unsupported")
+    repository.commit(
+        {"my db/schema/attn_fwd.toml": SCHEMA.replace("domain.causal = [0]", "domain.causal = [1]", 1)}, "unsupported"
+    )
     assert [subject for subject, *_ in changes(repository, *CELL)] == ["base"]
     assert changes(repository, *CELL, "--effect", arch="gfxA") == [
         ("unsupported", 64, None),
@@ -157,7 +165,9 @@ def test_a_new_field_at_its_default_is_no_change(repository: Repository) -> None
     field = '[[config]]\nname = "pipes"\ntype = "int"\ndefault = 0\n'
     wide = table("gfxB", {F1: ["64 a*3", "128 a b*2", "256 b c d"]}, fields="BLOCK_M PRE_LOAD_V num_warps num_stages pipes",
                  palette={"a": "32 true 2 1 0", "b": "64 true 4 1 0", "c": "64 false 4 2 0", "d": "128 false 8 2 0"})  # fmt: skip
-    repository.commit({"my db/schema/attn_fwd.toml": SCHEMA.replace("[arch.gfxA]", f"{field}[arch.gfxA]"), B: wide}, "a field")
+    repository.commit(
+        {"my db/schema/attn_fwd.toml": SCHEMA.replace("[arch.gfxA]", f"{field}[arch.gfxA]"), B: wide}, "a field"
+    )
     assert [subject for subject, *_ in changes(repository, *CELL)] == ["base"]
     assert [subject for subject, *_ in changes(repository, *CELL, "--effect")] == ["base"]
 

@@ -42,7 +42,9 @@ def retune(root: Path, target: Path, count: int) -> set[Cell]:
         for functional in range(len(table.functionals))
         for at in range(table.cells[functional].size)
     ]
-    edits: dict[tuple[str, str], dict[tuple[tuple[bool | int | str, ...], tuple[int, ...]], tuple[bool | int | str, ...]]] = {}
+    edits: dict[
+        tuple[str, str], dict[tuple[tuple[bool | int | str, ...], tuple[int, ...]], tuple[bool | int | str, ...]]
+    ] = {}
     for place, number, flat in chance.sample(there, 2 * count):
         table = tables[place]
         old, new = int(table.cells[number].flat[flat]), chance.choice(table.palette)
@@ -124,8 +126,12 @@ def test_a_cell_of_a_large_table_is_followed_through_200_commits(real_db: Path, 
     for number in range(200):
         files["gfx942/attn_fwd.txtdb"] = table.replace(head + b"\n" + row, head + b"\n" + symbols[number // 20])
         files["gfx942/attn_fwd.txtdb"] += b"# %d\n" % number
-        files["gfx942/attn_fwd.txtdb"] = files["gfx942/attn_fwd.txtdb"].replace(b"#! end\n# %d\n" % number, b"# %d\n#! end\n" % number)
-        stream.append(b"commit refs/heads/main\ncommitter Tester <t@example.org> %d +0000\ndata 0" % (1700000000 + number))
+        files["gfx942/attn_fwd.txtdb"] = files["gfx942/attn_fwd.txtdb"].replace(
+            b"#! end\n# %d\n" % number, b"# %d\n#! end\n" % number
+        )
+        stream.append(
+            b"commit refs/heads/main\ncommitter Tester <t@example.org> %d +0000\ndata 0" % (1700000000 + number)
+        )
         stream += [b"M 644 inline %s\ndata %d\n%s" % (name.encode(), len(data), data) for name, data in files.items()]
     repository = tmp_path / "repo"
     subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)

@@ -136,7 +136,11 @@ def test_other_evidence_of_the_same_name_is_a_fault(tmp_path: Path) -> None:
         ("attn_fwd.0010-x.dbpatch", patch("gfxQ", {F1: ["64 c . ."]}), "no attn_fwd on gfxQ"),
         ("attn_fwd.0010-x.dbpatch", patch("gfxB", {F1: ["64 c . "]}), "row-too-short"),
         ("attn_fwd.0010-x.dbpatch", patch("gfxB", {F1: ["64 c . ."]}, keys="dtype causal head"), "unknown-key"),
-        ("attn_fwd.0010-x.dbpatch", patch("gfxB", {F1: ["64 c . ."]}).replace("64 false", "65 false"), "illegal-config"),
+        (
+            "attn_fwd.0010-x.dbpatch",
+            patch("gfxB", {F1: ["64 c . ."]}).replace("64 false", "65 false"),
+            "illegal-config",
+        ),
         ("attn_fwd.0010-x.dbpatch", None, "cannot read"),
     ],
 )

@@ -84,7 +84,8 @@ def test_row_030_the_same_cells_published_again_make_no_patch(tmp_path: Path) ->
 @pytest.mark.parametrize(("there", "number"), [((), "0010"), ((10,), "0020"), ((3,), "0010"), ((10, 24), "0030")])
 def test_the_next_free_number(tmp_path: Path, there: tuple[int, ...], number: str) -> None:
     files: Files = {
-        f"gfxB/attn_fwd.{n}-x.dbpatch": patch("gfxB", {F1: [f"{size} d . ."]}) for n, size in zip(there, (64, 256), strict=False)
+        f"gfxB/attn_fwd.{n}-x.dbpatch": patch("gfxB", {F1: [f"{size} d . ."]})
+        for n, size in zip(there, (64, 256), strict=False)
     }
     root, _ = create(tmp_path, files, files | {B: ONE})
     assert f"gfxB/attn_fwd.{number}-change.dbpatch" in patches(root)
@@ -168,9 +169,7 @@ def test_evidence_under_a_name_that_is_taken_gets_another(tmp_path: Path) -> Non
     data = '{"clocks": 1}'
     digest = sha256(data.encode()).hexdigest()
     over = patch("gfxB", {F1: ["128 . d ."]}, directives=("origin hand", f"evidence run.json sha256:{digest}"))
-    root, _ = create(
-        tmp_path, {"gfxB/evidence/run.json": "{}"}, {P: over, "gfxB/evidence/run.json": data}
-    )
+    root, _ = create(tmp_path, {"gfxB/evidence/run.json": "{}"}, {P: over, "gfxB/evidence/run.json": data})
     name = f"run-{digest[:8]}.json"
     assert f"#! evidence {name} sha256:{digest}" in (root / "gfxB/attn_fwd.0010-change.dbpatch").read_text()
     assert (root / "gfxB/evidence" / name).read_text() == data
@@ -179,7 +178,9 @@ def test_evidence_under_a_name_that_is_taken_gets_another(tmp_path: Path) -> Non
 
 def test_cells_of_several_origins_claim_no_more_than_the_weakest(tmp_path: Path) -> None:
     over = patch("gfxB", {F1: ["128 . d ."]}, directives=("origin measured run-7",))
-    root, _ = create(tmp_path, {}, {P: over, B: TABLE_B.replace("64 a*3", "64 c*3").replace("hand test", "modelled m1")})
+    root, _ = create(
+        tmp_path, {}, {P: over, B: TABLE_B.replace("64 a*3", "64 c*3").replace("hand test", "modelled m1")}
+    )
     text = (root / "gfxB/attn_fwd.0010-change.dbpatch").read_text()
     assert "#! origin modelled mixed: measured run-7; modelled m1\n" in text
 
@@ -234,7 +235,10 @@ def test_an_arch_without_data_is_patched_from_nothing(tmp_path: Path) -> None:
 
 
 def test_a_revision_needs_a_folder_to_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {f"db/{name}": text for name, text in {"archs.toml": ARCHS, "schema/attn_fwd.toml": SCHEMA, B: TABLE_B, A: TABLE_A}.items()}
+    files = {
+        f"db/{name}": text
+        for name, text in {"archs.toml": ARCHS, "schema/attn_fwd.toml": SCHEMA, B: TABLE_B, A: TABLE_A}.items()
+    }
     repository = make_repository(tmp_path / "repo", files, drivers=False)
     repository.write({f"db/{B}": ONE})
     monkeypatch.chdir(repository.path)

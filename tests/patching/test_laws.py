@@ -213,7 +213,9 @@ def test_revert_gives_what_was_there_without_the_patch(data: st.DataObject) -> N
         outcome: Outcome = revert_patch(database, file)
         if [fault.rule for fault in outcome.faults] == ["would-change"]:
             event("brings bins")
-            assert any(before != without.answers(*cell) for cell, before in zip(cells, answers(database, cells), strict=True))
+            assert any(
+                before != without.answers(*cell) for cell, before in zip(cells, answers(database, cells), strict=True)
+            )
             return
         if outcome.faults:
             event("nothing to revert")

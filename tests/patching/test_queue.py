@@ -44,7 +44,10 @@ def test_row_027_two_branches_that_set_the_same_two_cells_differently(repository
     assert "one: no finding by itself\ntwo: no finding by itself\n" in done.out
     head = "a db/gfxB/attn_fwd.0020-two.dbpatch:14:4: error: one and two set 2 cells differently [same-cell]"
     assert head in done.out
-    config = {"b": "BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1", "c": "BLOCK_M=64 PRE_LOAD_V=false num_warps=4 num_stages=2"}
+    config = {
+        "b": "BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1",
+        "c": "BLOCK_M=64 PRE_LOAD_V=false num_warps=4 num_stages=2",
+    }
     for bins in ("64,64", "64,128"):
         where = "(a db/gfxB/attn_fwd.0010-one.dbpatch:14:4, measured run-1)"
         assert f"[fp16 0 64] {bins}: one: {config['b']} waves_per_eu=0 {where}" in done.out
@@ -105,7 +108,9 @@ def test_a_kernel_that_goes_while_an_operator_comes_to_choose_it(tmp_path: Path)
     unchosen = table("gfxB", {F1: [both[0]], F2: [both[1]]}, iface="op_attn_fwd", fields="backend",
                      palette={"a": "triton", "b": "vendor"})  # fmt: skip
     files = {**S0, "schema/op_attn_fwd.toml": OPERATOR, "gfxB/op_attn_fwd.txtdb": unchosen}
-    repository = make_repository(tmp_path / "repo", {f"a db/{name}": text for name, text in files.items()}, drivers=False)
+    repository = make_repository(
+        tmp_path / "repo", {f"a db/{name}": text for name, text in files.items()}, drivers=False
+    )
     chosen = unchosen.replace("b = vendor", "a = triton\nb = vendor").replace("64-256 b*3", "64-256 a*3", 1)
     chosen = chosen.replace("[fp16 0 128]\n64-256 a*3", "[fp16 0 128]\n64-256 b*3")
     repository.branch("operator", {"a db/gfxB/op_attn_fwd.txtdb": chosen})

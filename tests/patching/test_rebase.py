@@ -131,7 +131,9 @@ def test_ground_that_is_not_known_any_more(root: Path) -> None:
 
 
 def test_the_ground_is_found_in_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository = make_repository(tmp_path / "my repo", {f"a db/{name}": text for name, text in S0.items()}, drivers=False)
+    repository = make_repository(
+        tmp_path / "my repo", {f"a db/{name}": text for name, text in S0.items()}, drivers=False
+    )
     monkeypatch.chdir(repository.path)
     repository.commit({f"a db/{MINE}": patch("gfxB", {F1: ["64 d . ."]})})
     assert rebase(Path("a db") / MINE).code == 0

@@ -17,8 +17,12 @@ def line(data: str) -> str:
     return f"sha256:{sha256(data.encode()).hexdigest()}"
 
 
-ONE = patch("gfxB", {F1: ["64 b . ."]}, directives=("origin measured run-1", "why one", f"evidence run-1.json {line('{}')}"))
-TWO = patch("gfxB", {F1: ["64 c b ."]}, directives=("origin measured run-2", "why two", f"evidence run-2.json {line('[]')}"))
+ONE = patch(
+    "gfxB", {F1: ["64 b . ."]}, directives=("origin measured run-1", "why one", f"evidence run-1.json {line('{}')}")
+)
+TWO = patch(
+    "gfxB", {F1: ["64 c b ."]}, directives=("origin measured run-2", "why two", f"evidence run-2.json {line('[]')}")
+)
 THREE = patch("gfxB", {F1: ["256 - d ."]}, directives=("origin hand by me", "why three"))
 FILES: dict[str, str | None] = {
     "gfxB/attn_fwd.0010-one.dbpatch": ONE,
@@ -61,8 +65,12 @@ def test_all_into_the_table(tmp_path: Path) -> None:
 
 
 def test_symbols_and_comments_of_the_table_survive(tmp_path: Path) -> None:
-    commented = TABLE_B.replace("128 a b*2", "# narrow\n128 a b*2").replace("b = 64 true 4 1\n", "").replace("b*2", "z*2")
-    commented = commented.replace("256 b", "256 z").replace("\nd = 128 false 8 2\n", "\nd = 128 false 8 2\nz = 64 true 4 1\n")
+    commented = (
+        TABLE_B.replace("128 a b*2", "# narrow\n128 a b*2").replace("b = 64 true 4 1\n", "").replace("b*2", "z*2")
+    )
+    commented = commented.replace("256 b", "256 z").replace(
+        "\nd = 128 false 8 2\n", "\nd = 128 false 8 2\nz = 64 true 4 1\n"
+    )
     root = make_db(tmp_path, {**FILES, B: commented})
     before = resolved(root)
     assert squash(root).code == 0
