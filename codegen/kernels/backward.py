@@ -200,6 +200,7 @@ def dk_dv_tile(
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one tile of keys of one key head, summed over the query heads that share it."""
+    tl.static_assert(TENSOR_COPY < 2 or BIAS_TYPE == 0, "a warp group of its own cannot fetch a bias")
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
@@ -335,6 +336,7 @@ def dq_tile(
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """dQ of one tile of queries of one head. dBias is written only where the window lets a key be seen."""
+    tl.static_assert(TENSOR_COPY < 2 or BIAS_TYPE == 0, "a warp group of its own cannot fetch a bias")
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )

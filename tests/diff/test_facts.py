@@ -26,6 +26,7 @@ reason = "a test"
 until = 2030-01-01
 """
 
+FIELD = '[[config]]\nname = "BLOCK_N"\ntype = "int"\n'
 PIN = '["attn_fwd", {"causal": 0, "dtype": "fp16", "head_dim": 64}, {"seqlen_k": 64, "seqlen_q": 64}]'
 
 
@@ -60,11 +61,13 @@ def facts(tmp_path: Path, old: Files, new: Files) -> list[FactEdit]:
         ),
         pytest.param(
             {},
-            {"schema/attn_fwd.toml": SCHEMA.replace('[[config]]\nname = "BLOCK_M"', '[[config]]\nname = "BLOCK_N"\ntype = "int"\ndefault = 16\n[[config]]\nname = "BLOCK_M"')},
-            [FactEdit("schema", "schema/attn_fwd.toml", "config.BLOCK_N", None, '{"default": 16, "name": "BLOCK_N", "type": "int"}')],
+            {"schema/attn_fwd.toml": SCHEMA.replace('[[config]]\nname = "BLOCK_M"', f'{FIELD}[[config]]\nname = "BLOCK_M"')},
+            [FactEdit("schema", "schema/attn_fwd.toml", "config.BLOCK_N", None, '{"name": "BLOCK_N", "type": "int"}')],
             id="an inserted table is one difference",
         ),
-        pytest.param({}, {"gfxA/pins.toml": ""}, [FactEdit("pins", "gfxA/pins.toml", "", None, "file")], id="a file added"),
+        pytest.param(
+            {}, {"gfxA/pins.toml": ""}, [FactEdit("pins", "gfxA/pins.toml", "", None, "file")], id="a file added"
+        ),
         pytest.param(
             {"gfxB/pins.toml": PINS},
             {"gfxB/pins.toml": PINS.replace("2030-01-01", "2031-01-01")},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import F1, S0, SCHEMA, TABLE_A, TABLE_B, patch, table
+from tests.build import F1, FIELDS, PALETTE, S0, SCHEMA, TABLE_A, TABLE_B, patch, table
 from tests.cli.run import Ran, run
 from tests.merge.repository import Repository, make_repository
 
@@ -163,8 +163,9 @@ def test_effect_of_pins_bases_and_schemas(repository: Repository) -> None:
 
 def test_a_new_field_at_its_default_is_no_change(repository: Repository) -> None:
     field = '[[config]]\nname = "pipes"\ntype = "int"\ndefault = 0\n'
-    wide = table("gfxB", {F1: ["64 a*3", "128 a b*2", "256 b c d"]}, fields="BLOCK_M PRE_LOAD_V num_warps num_stages pipes",
-                 palette={"a": "32 true 2 1 0", "b": "64 true 4 1 0", "c": "64 false 4 2 0", "d": "128 false 8 2 0"})  # fmt: skip
+    palette = {symbol: f"{config} 0" for symbol, config in PALETTE.items()}
+    rows = ["64 a*3", "128 a b*2", "256 b c d"]
+    wide = table("gfxB", {F1: rows}, fields=f"{FIELDS} pipes", palette=palette)
     repository.commit(
         {"my db/schema/attn_fwd.toml": SCHEMA.replace("[arch.gfxA]", f"{field}[arch.gfxA]"), B: wide}, "a field"
     )

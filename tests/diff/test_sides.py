@@ -161,7 +161,7 @@ class TestFiles:
         assert f"header {self.PATCH} why: added: a test" in done.out
 
     def test_two_files_of_one_interface(self, roots: tuple[Path, Path]) -> None:
-        """The table of one arch and a patch of it: what the patch sets over the table's cell, and what it leaves out."""
+        """A table and a patch of it: what the patch sets over the table's cell, and what it leaves out."""
         done = run("diff", roots[0] / B, roots[0] / self.PATCH)
         assert "9 cells (1 changed, 8 removed)" in done.out
 

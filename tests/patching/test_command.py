@@ -148,10 +148,10 @@ def test_names_of_files() -> None:
         (["measured a", "measured a"], "measured a"),
         (["measured a", None], "hand mixed: measured a; unknown"),
         (["measured a", "imported b"], "imported mixed: imported b; measured a"),
-        (["imported mixed: imported b; measured a", "measured a; b"], "imported mixed: imported b; measured a; measured a; b"),
+        (["imported mixed: imported b; measured a", "hand c; d"], "hand mixed: hand c; d; imported b; measured a"),
         (["modelled", "hand"], "hand mixed: hand; modelled"),
     ],
-)  # fmt: skip
+)
 def test_joined_origins(origins: list[str | None], joined: str | None) -> None:
     assert joined_origin(origins) == joined
     assert joined_origin(reversed(origins)) == joined
