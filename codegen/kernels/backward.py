@@ -24,6 +24,7 @@ from codegen.kernels.tiles import (
     query_range,
     sequence,
     store_tile,
+    tile_and_head,
     tile_source,
 )
 
@@ -420,8 +421,9 @@ def bwd_kernel_dk_dv(
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
 ):  # fmt: skip
     """dK and dV. Grid (tiles of keys, key heads, sequences)."""
+    tile, head_k = tile_and_head(CAUSAL_TYPE)
     dk_dv_tile(
-        tl.program_id(0), tl.program_id(1), tl.program_id(2), Q, K, V, Bias, DOut, DK, DV, Lse, Delta,
+        tile, head_k, tl.program_id(2), Q, K, V, Bias, DOut, DK, DV, Lse, Delta,
         stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
         stride_bz, stride_bh, stride_bm, stride_bn, stride_doz, stride_doh, stride_dom,
         stride_dkz, stride_dkh, stride_dkn, stride_dvz, stride_dvh, stride_dvn, stride_lz, stride_lh,
@@ -445,8 +447,9 @@ def bwd_kernel_dq(
 ):  # fmt: skip
     """dQ and dBias. Grid (tiles of queries, query heads, sequences)."""
     # The last tiles see the most keys under a causal mask: they start first.
+    tile, head = tile_and_head(CAUSAL_TYPE)
     dq_tile(
-        tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1), tl.program_id(2),
+        tl.num_programs(0) - 1 - tile, head, tl.program_id(2),
         Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,
         stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
         stride_bz, stride_bh, stride_bm, stride_bn, stride_doz, stride_doh, stride_dom,

@@ -22,6 +22,7 @@ from codegen.kernels.tiles import (
     place,
     sequence,
     store_tile,
+    tile_and_head,
     tile_source,
 )
 
@@ -49,9 +50,9 @@ def attn_fwd(
     """
     tl.static_assert(TENSOR_COPY < 2, "attn_fwd has several loops: no warp group of its own can feed them")
     z = tl.program_id(2)
-    head = tl.program_id(1)
     # The last tiles see the most keys under a causal mask: they start first.
-    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
+    tile, head = tile_and_head(CAUSAL_TYPE)
+    first = (tl.num_programs(0) - 1 - tile) * BLOCK_M
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
@@ -69,8 +70,6 @@ def attn_fwd(
         q = load_tile(
             q_source, q_base, first, seqlen_q, stride_qm, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0
         )
-        # A negative scale moves into Q, so that the largest score stays the largest when it is scaled.
-        q = tl.where(sm_scale < 0, -q.to(tl.float32), q.to(tl.float32)).to(q.dtype)
         k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
         v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
 
@@ -78,20 +77,22 @@ def attn_fwd(
         total = tl.zeros([BLOCK_M], dtype=tl.float32)
         top = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
         low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
+        # Without a mask the largest score is taken before it is scaled: a negative scale must go the other way.
+        full_high = tl.where(sm_scale < 0, full_low, full_high)
         if CAUSAL_TYPE != 0:
             acc, total, top = visit_keys(
                 acc, total, top, q, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-                rows, seqlen_q, seqlen_k, head_dim, tl.abs(sm_scale) * LOG2E, window, bias, drawing, True,
+                rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing, True,
                 CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
             )  # fmt: skip
         acc, total, top = visit_keys(
             acc, total, top, q, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-            rows, seqlen_q, seqlen_k, head_dim, tl.abs(sm_scale) * LOG2E, window, bias, drawing, False,
+            rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing, False,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
         )  # fmt: skip
         acc, total, top = visit_keys(
             acc, total, top, q, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-            rows, seqlen_q, seqlen_k, head_dim, tl.abs(sm_scale) * LOG2E, window, bias, drawing, True,
+            rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing, True,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
         )  # fmt: skip
 

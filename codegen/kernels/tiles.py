@@ -40,6 +40,21 @@ def sequence(z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqle
 
 
 @triton.jit
+def tile_and_head(CAUSAL_TYPE: tl.constexpr):
+    """Place of a program in a grid of (tiles, heads). Tiles of unlike work go in order of the tiles, not of the heads.
+
+    So the long ones of all heads start first and the short ones fill the end.
+    """
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    if CAUSAL_TYPE != 0:
+        number = head * tl.num_programs(0) + tile
+        tile = number // tl.num_programs(1)
+        head = number % tl.num_programs(1)
+    return tile, head
+
+
+@triton.jit
 def place(base, batch, stride_batch, head, stride_head, row, stride_row):
     """The first row of a head of a sequence. Whole tensors may have more than 2^31 elements, hence 64 bits."""
     return base + batch.to(tl.int64) * stride_batch + head.to(tl.int64) * stride_head + row.to(tl.int64) * stride_row

@@ -26,7 +26,9 @@ reason = "a test"
 until = 2030-01-01
 """
 
-FIELD = '[[config]]\nname = "BLOCK_N"\ntype = "int"\n'
+BLOCK_M = '[[config]]\nname = "BLOCK_M"'
+BLOCK_N = '[[config]]\nname = "BLOCK_N"\ntype = "int"\ndefault = 16\n'
+ADDED = '{"default": 16, "name": "BLOCK_N", "type": "int"}'
 PIN = '["attn_fwd", {"causal": 0, "dtype": "fp16", "head_dim": 64}, {"seqlen_k": 64, "seqlen_q": 64}]'
 
 
@@ -61,8 +63,8 @@ def facts(tmp_path: Path, old: Files, new: Files) -> list[FactEdit]:
         ),
         pytest.param(
             {},
-            {"schema/attn_fwd.toml": SCHEMA.replace('[[config]]\nname = "BLOCK_M"', f'{FIELD}[[config]]\nname = "BLOCK_M"')},
-            [FactEdit("schema", "schema/attn_fwd.toml", "config.BLOCK_N", None, '{"name": "BLOCK_N", "type": "int"}')],
+            {"schema/attn_fwd.toml": SCHEMA.replace(BLOCK_M, BLOCK_N + BLOCK_M)},
+            [FactEdit("schema", "schema/attn_fwd.toml", "config.BLOCK_N", None, ADDED)],
             id="an inserted table is one difference",
         ),
         pytest.param(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from contextlib import chdir
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.build import F1, FIELDS, PALETTE, S0, SCHEMA, TABLE_A, TABLE_B, patch, table
+from tests.build import F1, FIELDS, PALETTE, S0, SCHEMA, TABLE_A, TABLE_B, make_db, patch, table
 from tests.cli.run import Ran, run
 from tests.merge.repository import Repository, make_repository
+from txtdb.diff import blame
 
 B = "my db/gfxB/attn_fwd.txtdb"
 A = "my db/gfxA/attn_fwd.txtdb"
@@ -96,7 +98,7 @@ def test_other_forms_of_the_same_are_no_change(repository: Repository) -> None:
 
 def test_a_merge_is_told_only_where_it_made_something_new(repository: Repository) -> None:
     repository.branch("side", {B: first("b")})
-    repository.commit({"my db/gfxA/attn_fwd.txtdb": TABLE_A.replace("256 c*2 d", "256 c*3")}, "elsewhere")
+    repository.commit({P: patch("gfxB", {F1: ["256 d . ."]})}, "another cell")
     repository.git("merge", "-q", "--no-ff", "-m", "a clean merge", "side")
     assert [subject for subject, *_ in changes(repository, *CELL)] == ["side", "base"]
     repository.branch("left", {B: first("c")})
@@ -244,15 +246,16 @@ def test_words_that_name_no_cell(repository: Repository, words: tuple[str, ...],
 
 
 def test_outside_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.build import make_db
-
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     done = run("log", make_db(tmp_path), "gfxB", "attn_fwd", *CELL)
     assert (done.code, "not a git repository" in done.err) == (2, True)
 
 
-def test_a_long_history_is_read_fast(repository: Repository) -> None:
-    """300 commits, of which 100 touch the table and one the cell: blobs are compared by name and read once."""
+def test_a_long_history_is_read_fast(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 commits, of which 100 touch the table and one the cell: of its seven contents each is read once."""
+    opened: list[str] = []
+    open_files = blame.open_files
+    monkeypatch.setattr(blame, "open_files", lambda files, label: (opened.append(label), open_files(files, label))[1])
     stream = ["reset refs/heads/long", "from refs/heads/main^0"]
     for number in range(300):
         text = first("d" if number >= 150 else "a").replace("256 b c d", f"256 {'bcd'[number // 3 % 3]} c d")
@@ -263,10 +266,9 @@ def test_a_long_history_is_read_fast(repository: Repository) -> None:
             f"data {len(str(number))}\n{number}",
             f"M 644 inline {name}\ndata {len(data)}\n{data}",
         ]
-    import subprocess
-
     subprocess.run(["git", "fast-import", "--quiet"], input="\n".join(stream).encode(), cwd=repository.path, check=True)
     repository.git("checkout", "-q", "long")
     start = time.process_time()
     assert [subject for subject, *_ in changes(repository, *CELL)] == ["150", "base"]
     assert time.process_time() - start < 2
+    assert len(opened) == 7

@@ -11,6 +11,7 @@ from txtdb.diff.sides import open_files
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import atomic_write
 from txtdb.layers.database import Database
+from txtdb.layers.listing import EVIDENCE_FOLDER
 
 # Name below the root → content; in a change None removes the file.
 Files = dict[str, bytes]
@@ -38,8 +39,12 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def opened(files: Files, database: Database) -> Iterator[Database]:
-    """Other files in the place of a database's, opened; spans name its root."""
-    with open_files(files, database.listings[0].label) as other:
+    """Other files in the place of a database's, opened; spans name its root.
+
+    Evidence, which may be large, is left out: no cell depends on it.
+    """
+    needed = {name: data for name, data in files.items() if f"/{EVIDENCE_FOLDER}/" not in name}
+    with open_files(needed, database.listings[0].label) as other:
         yield other
 
 
