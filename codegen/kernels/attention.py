@@ -22,7 +22,9 @@ from codegen.kernels.forward import attn_fwd
 HEAD_DIMS = (32, 64, 128, 256)
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 
-# Sequences are shorter than this and sides of a window are cut to it, so that no sum of two leaves 32 bits.
+# The longest sequence: places in it and halves of them are exact in float32, as which the backward masks them.
+MAX_SEQLEN = 2**22
+# Sides of a window are cut to this, so that no sum of two leaves 32 bits.
 NO_WINDOW = 2**29
 # Offsets inside a tile of at most 256 rows are 32 bits wide.
 MAX_ROW_STRIDE = 2**23
@@ -193,8 +195,8 @@ def _check_problem(q: torch.Tensor, k: torch.Tensor, bias: torch.Tensor | None, 
         raise ValueError("a bias has the type of q, at most 4 dimensions, and belongs to a batch of equal lengths")
     if not 0.0 <= problem.dropout < 1.0:
         raise ValueError("dropout must be at least 0 and below 1")
-    if max(problem.max_seqlen_q, problem.max_seqlen_k) >= NO_WINDOW:
-        raise ValueError(f"sequences must be shorter than {NO_WINDOW}")
+    if max(problem.max_seqlen_q, problem.max_seqlen_k) > MAX_SEQLEN:
+        raise ValueError(f"sequences have at most {MAX_SEQLEN} rows")
 
 
 def heads(tensor: torch.Tensor) -> int:

@@ -14,14 +14,17 @@ from codegen.kernels.tiles import (
     LOG2E,
     SCALARS,
     bias_tile,
-    in_window,
+    inside,
+    interval,
     kept,
     key_ranges,
+    keys_of_rows,
     load_tile,
     make_window,
     matmul,
     place,
     query_range,
+    rows_of_keys,
     sequence,
     store_tile,
     tile_and_head,
@@ -55,26 +58,25 @@ def bwd_preprocess(
 
 
 @triton.jit
-def log2_sums(lse, SOME_EMPTY: tl.constexpr):
-    """Log-sum-exps in units of log 2; +inf for rows that see no key, so that their P is zero."""
-    if SOME_EMPTY:
+def log2_sums(lse, BIAS_TYPE: tl.constexpr):
+    """Log-sum-exps in units of log 2.
+
+    Where a bias hides all keys of a row it is +inf, so that P is zero; rows that see no key through the window keep
+    -inf, as the mask bounds their P.
+    """
+    if BIAS_TYPE != 0:
         lse = tl.where(lse == float("-inf"), float("inf"), lse)
     return lse * LOG2E
 
 
 @triton.jit
-def probabilities(
-    scores, lse, rows, keys, bias, seqlen_q, seqlen_k, scale, window,
-    WINDOWED: tl.constexpr, BIAS_TYPE: tl.constexpr,
-):  # fmt: skip
-    """P from raw scores. `lse`, `rows` and `keys` broadcast to the tile."""
+def exponents(scores, lse, rows, keys, bias, seqlen_q, seqlen_k, scale, BIAS_TYPE: tl.constexpr):
+    """Logarithms of P from raw scores. `lse`, `rows` and `keys` broadcast to the tile."""
     if BIAS_TYPE != 0:
-        p = tl.exp2(scores * scale + bias_tile(bias, rows, keys, seqlen_q, seqlen_k) - lse)
+        scores = scores * scale + bias_tile(bias, rows, keys, seqlen_q, seqlen_k)
     else:
-        p = tl.exp2(scores * scale - lse)
-    if WINDOWED:
-        p = tl.where(in_window(rows, keys, window), p, 0.0)
-    return p
+        scores = scores * scale
+    return scores - lse
 
 
 @triton.jit
@@ -127,10 +129,16 @@ def add_queries(
         BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
     )  # fmt: skip
     lse = fetch_sums(l_source, l_base, member, start_q, start, seqlen_q, BLOCK_M, TENSOR_COPY)
-    p = probabilities(
-        matmul(k, tl.trans(q)), log2_sums(lse, CAUSAL_TYPE != 0 or BIAS_TYPE != 0)[None, :],
-        rows[None, :], keys[:, None], bias, seqlen_q, seqlen_k, scale, window, CAUSAL_TYPE != 0, BIAS_TYPE,
+    exponent = exponents(
+        matmul(k, tl.trans(q)), log2_sums(lse, BIAS_TYPE)[None, :], rows[None, :], keys[:, None],
+        bias, seqlen_q, seqlen_k, scale, BIAS_TYPE,
     )  # fmt: skip
+    if CAUSAL_TYPE != 0:
+        first, end = rows_of_keys(keys, seqlen_q, window)
+        centre, half = interval(first, end, start)
+        places = tl.arange(0, BLOCK_M)
+        exponent = tl.minimum(exponent, inside(places[None, :], centre[:, None], half[:, None]))
+    p = tl.exp2(exponent)
     do = fetch_queries(
         do_source, do_base, member, start_q, start, seqlen_q, stride_dom, head_dim, PADDED_HEAD,
         BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
@@ -273,16 +281,23 @@ def dk_dv_tile(
 
 @triton.jit
 def add_keys(
-    dq, q, do, lse, delta, k, v, rows, keys, seqlen_q, seqlen_k, scale, window, bias, drawing,
+    dq, q, do, lse, delta, k, v, rows, start, seqlen_q, seqlen_k, scale, window, bias, drawing,
     db_base, stride_dbm, stride_dbn, store_dbias, MASKED: tl.constexpr,
-    CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr,
+    CAUSAL_TYPE: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Add one tile of keys to dQ (not scaled yet) of a tile of queries, and store dBias where it is wanted."""
-    p = probabilities(
+    keys = start + tl.arange(0, BLOCK_N)
+    exponent = exponents(
         matmul(q, tl.trans(k)), lse[:, None], rows[:, None], keys[None, :],
-        bias, seqlen_q, seqlen_k, scale, window, MASKED and CAUSAL_TYPE != 0, BIAS_TYPE,
+        bias, seqlen_q, seqlen_k, scale, BIAS_TYPE,
     )  # fmt: skip
-    if MASKED:
+    if MASKED and CAUSAL_TYPE != 0:
+        first, end = keys_of_rows(rows, seqlen_k, window)
+        centre, half = interval(first, end, start)
+        places = tl.arange(0, BLOCK_N)
+        exponent = tl.minimum(exponent, inside(places[None, :], centre[:, None], half[:, None]))
+    p = tl.exp2(exponent)
+    if MASKED and CAUSAL_TYPE == 0:
         p = tl.where((keys < seqlen_k)[None, :], p, 0.0)
     dp = matmul(do, tl.trans(v))
     if ENABLE_DROPOUT:
@@ -318,8 +333,9 @@ def visit_keys_backward(
             BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
         )  # fmt: skip
         dq = add_keys(
-            dq, q, do, lse, delta, k, v, rows, start + tl.arange(0, BLOCK_N), seqlen_q, seqlen_k, scale, window,
-            bias, drawing, db_base, stride_dbm, stride_dbn, store_dbias, MASKED, CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE,
+            dq, q, do, lse, delta, k, v, rows, start, seqlen_q, seqlen_k, scale, window, bias, drawing,
+            db_base, stride_dbm, stride_dbn, store_dbias, MASKED,
+            CAUSAL_TYPE, ENABLE_DROPOUT, BIAS_TYPE, BLOCK_N,
         )  # fmt: skip
     return dq
 
@@ -368,7 +384,7 @@ def dq_tile(
     else:
         lse = tl.load(l_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
         delta = tl.load(d_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
-    lse = log2_sums(lse, CAUSAL_TYPE != 0 or BIAS_TYPE != 0)
+    lse = log2_sums(lse, BIAS_TYPE)
     k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
     v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
     window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)

@@ -12,6 +12,8 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+# How far apart `inside` puts neighbours: 2 to the power of half of it is infinite. A power of two, so that it is exact.
+UNIT = tl.constexpr(1024.0)
 
 # Arguments whose values say nothing about addresses: one image serves them all.
 SCALARS = (
@@ -138,6 +140,39 @@ def in_window(rows, keys, window):
     """Which keys each query (row) sees: one comparison for both sides, as a negative distance is a large unsigned."""
     diagonal, left, count = window
     return (keys - (rows + (diagonal - left))).to(tl.uint32, bitcast=True) < count.to(tl.uint32)
+
+
+@triton.jit
+def interval(first, end, start):
+    """Integers from `first` up to before `end`, counted from `start`, as centre and half width for `inside`."""
+    half = (end - first).to(tl.float32) * (UNIT * 0.5)
+    return (first - start).to(tl.float32) * UNIT + (half - UNIT * 0.5), half
+
+
+@triton.jit
+def inside(places, centre, half):
+    """At least UNIT / 2 for places in an interval, at most -UNIT / 2 for the others.
+
+    As an upper bound of an exponent this masks with three operations on floats. It is exact up to MAX_SEQLEN places;
+    comparisons, of which there would be as many, have to be kept in too few predicates on NVIDIA.
+    """
+    return half - tl.abs(places.to(tl.float32) * UNIT - centre)
+
+
+@triton.jit
+def keys_of_rows(rows, seqlen_k, window):
+    """First key that each row sees, and the end of those that it sees."""
+    diagonal, left, count = window
+    first = rows + (diagonal - left)
+    return tl.minimum(tl.maximum(first, 0), seqlen_k), tl.maximum(tl.minimum(first + count, seqlen_k), 0)
+
+
+@triton.jit
+def rows_of_keys(keys, seqlen_q, window):
+    """First row that sees each key, and the end of those that see it."""
+    diagonal, left, count = window
+    end = keys - (diagonal - left) + 1
+    return tl.minimum(tl.maximum(end - count, 0), seqlen_q), tl.maximum(tl.minimum(end, seqlen_q), 0)
 
 
 @triton.jit
