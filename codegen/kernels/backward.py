@@ -135,9 +135,8 @@ def add_queries(
     )  # fmt: skip
     if CAUSAL_TYPE != 0:
         first, end = rows_of_keys(keys, seqlen_q, window)
-        centre, half = interval(first, end, start)
-        places = tl.arange(0, BLOCK_M)
-        exponent = tl.minimum(exponent, inside(places[None, :], centre[:, None], half[:, None]))
+        centre, half = interval(first, end, 0)
+        exponent = tl.minimum(exponent, inside(rows[None, :], centre[:, None], half[:, None]))
     p = tl.exp2(exponent)
     do = fetch_queries(
         do_source, do_base, member, start_q, start, seqlen_q, stride_dom, head_dim, PADDED_HEAD,
@@ -308,8 +307,8 @@ def add_keys(
     if BIAS_TYPE != 0:
         if store_dbias != 0:
             places = db_base + rows.to(tl.int64)[:, None] * stride_dbm + keys.to(tl.int64)[None, :] * stride_dbn
-            inside = (rows < seqlen_q)[:, None] & (keys < seqlen_k)[None, :]
-            tl.store(places, ds.to(db_base.dtype.element_ty), mask=inside)
+            mask = (rows < seqlen_q)[:, None] & (keys < seqlen_k)[None, :]
+            tl.store(places, ds.to(db_base.dtype.element_ty), mask=mask)
     dq += matmul(ds.to(k.dtype), k)
     return dq
 
