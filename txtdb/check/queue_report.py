@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from txtdb.check.queue import QueueReport
-from txtdb.check.report import RENDERERS, finding_json, finding_text
+from txtdb.check.report import RENDERERS, counts_json, counts_text, finding_json, finding_text
 from txtdb.check.run import Report
 from txtdb.diff.render import counted
 
@@ -40,6 +40,7 @@ def _lines(report: QueueReport) -> Iterator[str]:
     known = len(report.root.findings)
     if known:
         yield f"the database has {_found(known)} of its own, which `txtdb check` tells"
+    yield from counts_text(report.combined.counts)
 
 
 def _found(number: int) -> str:
@@ -52,5 +53,6 @@ def _json(report: QueueReport) -> str:
         {**finding_json(item.finding), "changes": list(item.changes), "details": list(item.details)}
         for item in report.together
     ]
-    data = {"alone": alone, "together": together, "known": len(report.root.findings)}
+    data: dict[str, object] = {"alone": alone, "together": together, "known": len(report.root.findings)}
+    data["counts"] = counts_json(report.combined.counts)
     return json.dumps(data, indent=2, ensure_ascii=False)

@@ -52,9 +52,13 @@ def _cell_text(cell: CellRef) -> str:
 
 
 def _text_counts(report: Report) -> Iterator[str]:
-    counts = report.counts
     errors = sum(finding.severity is Severity.ERROR for finding in report.findings)
     yield f"{_counted(errors, 'error')}, {_counted(len(report.findings) - errors, 'warning')}"
+    yield from counts_text(report.counts)
+
+
+def counts_text(counts: Counts) -> Iterator[str]:
+    """How much was looked at, for people."""
     yield (
         f"{_counted(counts.files, 'file')}, {_counted(counts.archs, 'arch')}, {_counted(counts.tables, 'table')}, "
         f"{_counted(counts.functionals, 'functional')}; cells: {counts.set} set, {counts.inherited} inherited, "
@@ -73,7 +77,7 @@ def _counted(number: int, word: str) -> str:
 def as_json(report: Report) -> str:
     """For programs; docs/checks.md describes the form. The cells can be handed to a tuner."""
     findings = [finding_json(finding) for finding in report.findings]
-    return json.dumps({"findings": findings, "counts": _json_counts(report.counts)}, indent=2, ensure_ascii=False)
+    return json.dumps({"findings": findings, "counts": counts_json(report.counts)}, indent=2, ensure_ascii=False)
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -95,7 +99,8 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _json_counts(counts: Counts) -> dict[str, Any]:
+def counts_json(counts: Counts) -> dict[str, Any]:
+    """How much was looked at, as plain data."""
     return {**asdict(counts), "files_by_arch": dict(counts.files_by_arch)}
 
 
@@ -128,7 +133,7 @@ def as_sarif(report: Report) -> str:
         "tool": {"driver": {"name": "txtdb", "rules": [{"id": rule} for rule in rules]}},
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(finding) for finding in report.findings],
-        "properties": {"counts": _json_counts(report.counts)},
+        "properties": {"counts": counts_json(report.counts)},
     }
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
