@@ -272,3 +272,10 @@ def test_a_long_history_is_read_fast(repository: Repository, monkeypatch: pytest
     assert [subject for subject, *_ in changes(repository, *CELL)] == ["150", "base"]
     assert time.process_time() - start < 2
     assert len(opened) == 7
+
+
+def test_exit_codes(repository: Repository) -> None:
+    """0 also when no commit set the cell; 2 for words that name none."""
+    assert "no commit set this cell" in log(repository, *CELL, arch="gfxA").out
+    assert "`seqlen_k` is missing" in log(repository, *CELL[:-1], code=2).err
+    assert "Exit code 0: told, also when no commit set the cell; 2: " in " ".join(run("log", "--help").out.split())

@@ -130,6 +130,37 @@ def test_a_shallow_checkout_fetches_the_base(runner: Runner, tmp_path: Path) -> 
     assert "BLOCK_M" in runner.written("github_step_summary")
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_merge_is_reviewed_against_its_first_parent(runner: Runner, tmp_path: Path, depth: int) -> None:
+    """The base moved on since the event: what came there is no part of the review."""
+    made = runner.checkout
+    event = made.git("rev-parse", "HEAD").out.strip()
+    made.branch("tip", {"a db/gfxB/attn_fwd.0020-y.dbpatch": patch("gfxB", {F1: ["64 . b ."]})})
+    tip = made.git("rev-parse", "tip").out.strip()
+    made.commit({"a db/gfxB/attn_fwd.0030-z.dbpatch": patch("gfxB", {F1: ["256 . . b"]})})
+    made.git("merge", "-q", "--no-ff", "-m", "merge", "tip")
+    made.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    made.git("clone", "-q", f"--depth={depth}", f"file://{made.path}", str(tmp_path / "shallow"))
+    shallow = Runner(Repository(tmp_path / "shallow"), runner.temp)
+    assert shallow.step("Review", ROOT="a db", BASE=event, TIP=tip)[0] == 0
+    summary = runner.written("github_step_summary")
+    assert "**1 cell: 1 changed;" in summary
+    assert "0030-z" not in summary
+
+
+def test_a_tip_that_is_a_merge_itself_is_reviewed_against_the_base(runner: Runner) -> None:
+    """A workflow may check out the branch, whose last commit took the base in."""
+    made = runner.checkout
+    base = made.git("rev-parse", "HEAD").out.strip()
+    made.git("checkout", "-q", "-b", "tip", "HEAD~1")
+    made.commit({"a db/gfxB/attn_fwd.0020-y.dbpatch": patch("gfxB", {F1: ["64 . b ."]})})
+    made.git("merge", "-q", "--no-ff", "-m", "merge", base)
+    tip = made.git("rev-parse", "HEAD").out.strip()
+    assert runner.step("Review", ROOT="a db", BASE=base, TIP=tip)[0] == 0
+    assert "0020-y" in runner.written("github_step_summary")
+    assert "0010-x" not in runner.written("github_step_summary")
+
+
 COMMENT = {
     "GITHUB_REPOSITORY": "owner/name",
     "NUMBER": "7",

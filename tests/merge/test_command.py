@@ -107,6 +107,17 @@ def test_an_empty_base_means_that_both_added_the_file(merge) -> None:
     assert text == table("gfxB", {F1: ["64 a*3", "128 b*3"]})
 
 
+@pytest.mark.parametrize("base", [TABLE_B, ""])
+@pytest.mark.parametrize("empty", ["ours", "theirs"])
+def test_an_empty_side_is_a_version_that_cannot_be_read(merge, empty: str, base: str) -> None:
+    ran, text = merge(base, *(("", LAST) if empty == "ours" else (LAST, "")))
+    assert ran.code == 2
+    assert text is None
+    assert f"{empty}.txtdb:1:1: error" in ran.err
+    assert "[no-magic]" in ran.err
+    assert ran.err.count("error") == 1
+
+
 def test_a_base_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     write_files(tmp_path, {"ours.txtdb": FIRST, "theirs.txtdb": LAST})
     ran = run("merge", tmp_path / "none", tmp_path / "ours.txtdb", tmp_path / "theirs.txtdb", "-o", tmp_path / "out")

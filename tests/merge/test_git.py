@@ -54,6 +54,17 @@ def test_one_cell_conflicts_in_both_directions(tmp_path: Path, here: str, there:
     assert "[conflict-marker]" in found.out
 
 
+@pytest.mark.parametrize(("here", "there"), [("ours", "theirs"), ("theirs", "ours")])
+def test_an_empty_table_of_one_side_is_a_conflict_that_keeps_the_other(tmp_path: Path, here: str, there: str) -> None:
+    made = repository(tmp_path, "", LAST)
+    made.git("checkout", "-q", here)
+    done = made.git("merge", "-q", there, code=1)
+    assert "[no-magic]" in done.err
+    assert made.git("diff", "--name-only", "--diff-filter=U").out == f"{B}\n"
+    side = made.read(B).split("=======\n")[here == "ours"]
+    assert LAST in side
+
+
 def test_a_conflict_is_resolved_by_keeping_one_side(tmp_path: Path) -> None:
     made = repository(tmp_path, FIRST, OTHER_FIRST)
     made.git("merge", "-q", "theirs", code=1)

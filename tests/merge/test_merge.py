@@ -8,6 +8,7 @@ import pytest
 
 from tests.build import F1, F2, TABLE_B, patch, table
 from tests.merge.drawn import load, no_defaults, resolved
+from txtdb.merge import result
 from txtdb.merge.conflicts import content_text
 from txtdb.merge.result import Merged, merge_ancestors, merge_files
 from txtdb.merge.threeway import SIDES, Three
@@ -298,6 +299,26 @@ def test_a_file_that_both_add_has_the_cells_of_both() -> None:
     ours, theirs = table("gfxB", {F1: ["64 a*3"]}), table("gfxB", {F1: ["128 b*3"]})
     assert clean(None, ours, theirs) == table("gfxB", {F1: ["64 a*3", "128 b*3"]})
     assert clean("", ours, ours) == ours
+
+
+@pytest.mark.parametrize("empty", ["ours", "theirs"])
+def test_an_empty_side_is_no_version_for_an_ancestor_either(empty: str) -> None:
+    base, other = TABLE_B.encode(), LAST.encode()
+    data: Three[bytes | None] = Three(base, *((b"", other) if empty == "ours" else (other, b"")))
+    merged, faults = merge_files(data, FILES, no_defaults)
+    assert merged is None
+    assert [(fault.rule, fault.span.file) for fault in faults] == [("no-magic", empty)]
+    assert merge_ancestors(data, no_defaults) is None
+
+
+@pytest.mark.parametrize("wrong", [("#! arch gfxB\n", ""), ("#! arch gfxB", "#! arch gfxA"), ("#! end\n", "")])
+def test_a_clean_result_that_lost_its_identity_or_its_end_is_never_given(
+    monkeypatch: pytest.MonkeyPatch, wrong: tuple[str, str]
+) -> None:
+    broken = edited(FIRST, wrong)
+    monkeypatch.setattr(result, "marked_text", lambda plan: broken)
+    with pytest.raises(AssertionError, match="same identity"):
+        merge(TABLE_B, FIRST, LAST)
 
 
 @pytest.mark.parametrize(

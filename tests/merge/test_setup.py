@@ -168,6 +168,28 @@ def test_a_driver_of_another_program_is_left_alone(made: Repository) -> None:
     assert "foreign  merge.txtdb.driver = my-merge %A" in run("git", "status").out
 
 
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+@pytest.mark.parametrize("kind", ["folder", "dangling link", "link"])
+def test_attributes_that_are_no_file_are_refused_before_anything_is_set(
+    made: Repository, command: str, kind: str
+) -> None:
+    path = made.path / ".gitattributes"
+    if command == "uninstall":
+        run("git", "install")
+        path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere" if kind == "dangling link" else "gfxB/attn_fwd.txtdb")
+    before = made.read(".git/config")
+    ran = run("git", command)
+    assert (ran.code, ran.err.count("[unreadable]")) == (2, 1)
+    assert ".gitattributes: error: " in ran.err
+    assert made.read(".git/config") == before
+    assert path.is_dir() if kind == "folder" else path.is_symlink()
+    assert made.read("gfxB/attn_fwd.txtdb") == S0["gfxB/attn_fwd.txtdb"]
+
+
 @pytest.mark.parametrize("command", ["install", "uninstall", "status"])
 def test_outside_a_repository(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

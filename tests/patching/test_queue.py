@@ -62,6 +62,28 @@ def test_row_027_patches_of_one_number_fail_the_merged_tree_with_both_cells(tmp_
     assert done.code == 1
     assert "[equal-patch-number]" in done.out
     assert "2 cells: [fp16 0 64] 64,128; [fp16 0 64] 64,64" in done.out
+    b, c = (
+        "BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1 waves_per_eu=0",
+        "BLOCK_M=64 PRE_LOAD_V=false num_warps=4 num_stages=2 waves_per_eu=0",
+    )
+    place = f"{(tmp_path / 'db' / 'gfxB').as_posix()}/attn_fwd.0010"
+    for bins, column in (("64,64", 4), ("64,128", 6)):
+        told = f"{b} ({place}-one.dbpatch:14:{column}) against {c} ({place}-two.dbpatch:14:{column})"
+        assert f"[fp16 0 64] {bins}: {told}" in done.out
+
+
+def test_equal_patch_number_tells_the_first_cells_and_counts_the_rest(tmp_path: Path) -> None:
+    files = {"gfxB/attn_fwd.0010-one.dbpatch": over("64-128 b*3"), "gfxB/attn_fwd.0010-two.dbpatch": over("64-128 -*3")}
+    done = run("check", make_db(tmp_path, files))
+    [hint] = [line for line in done.out.splitlines() if "give one of them another number" in line]
+    assert hint.count(" against masked (") == 3
+    assert hint.endswith("; and 3 more")
+
+
+def test_patches_of_two_numbers_on_one_cell_are_ordinary_layering(tmp_path: Path) -> None:
+    files = {"gfxB/attn_fwd.0010-one.dbpatch": over("64 b . ."), "gfxB/attn_fwd.0020-two.dbpatch": over("64 c b .")}
+    done = run("check", make_db(tmp_path, files))
+    assert (done.code, "equal-patch-number" in done.out) == (0, False)
 
 
 def test_patch_files_that_are_in_no_branch(repository: Repository, tmp_path: Path) -> None:
@@ -191,14 +213,56 @@ def test_a_change_that_does_not_merge_with_the_working_tree(repository: Reposito
     [finding] = report["alone"][0]["findings"]
     assert (finding["rule"], finding["cells"][0]["at"]) == ("merge-conflict", [64, 64])
     assert finding["cells"][0]["functional"] == {"dtype": "fp16", "causal": 0, "head_dim": 64}
+    contents = {
+        "base": "BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1",
+        "ours": "BLOCK_M=64 PRE_LOAD_V=false num_warps=4 num_stages=2",
+        "theirs": "BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1",
+    }
+    lines = [f"[fp16 0 64] 64,64: {side}: {content} (at 16:4)" for side, content in contents.items()]
+    assert finding["hint"].split("\n") == ["merge them by hand", *lines]
+    assert "".join(f"    {line}\n" for line in lines) in check(repository, "one").out
 
 
 def test_files_that_a_branch_removes_and_adds(repository: Repository) -> None:
     repository.commit({"a db/gfxB/attn_fwd.0010-old.dbpatch": over("64 b . .")}, "a patch")
     repository.branch("without", {"a db/gfxB/attn_fwd.0010-old.dbpatch": None})
     repository.branch("changed", {"a db/gfxB/attn_fwd.0010-old.dbpatch": over("64 c . .")})
-    report = check(repository, "without", "changed", options=("--format", "json")).json
-    assert {finding["rule"] for finding in report["together"]} == {"same-cell"}
+    for names in (("without", "changed"), ("changed", "without")):
+        found = {finding["rule"]: finding for finding in together(repository, *names)}
+        assert set(found) == {"same-cell", "merge-conflict"}
+        assert found["merge-conflict"]["message"] == REMOVED_AND_CHANGED
+        assert found["merge-conflict"]["changes"] == list(names)
+
+
+REMOVED_AND_CHANGED = "one side removed it, the other changed it"
+
+
+@pytest.mark.parametrize(
+    "changed", [TABLE_B.replace("64 a*3", "64 b a*2"), TABLE_B.replace("#! key", "# note\n#! key")]
+)
+def test_a_table_that_one_removes_and_the_other_changes(repository: Repository, changed: str) -> None:
+    repository.branch("without", {B: None})
+    repository.branch("changed", {B: changed})
+    for names in (("without", "changed"), ("changed", "without")):
+        [conflict] = [one for one in together(repository, *names) if one["rule"] == "merge-conflict"]
+        assert (conflict["message"], conflict["changes"]) == (REMOVED_AND_CHANGED, list(names))
+
+
+def test_a_patch_that_one_removes_and_the_other_only_lays_out_anew(repository: Repository) -> None:
+    old = over("64 b . .")
+    repository.commit({"a db/gfxB/attn_fwd.0010-old.dbpatch": old}, "a patch")
+    repository.branch("without", {"a db/gfxB/attn_fwd.0010-old.dbpatch": None})
+    repository.branch("spaced", {"a db/gfxB/attn_fwd.0010-old.dbpatch": old.replace("64 b . .", "64  b  .  .")})
+    for names in (("without", "spaced"), ("spaced", "without")):
+        assert together(repository, *names) == []
+
+
+def test_a_removed_file_is_a_conflict_with_what_the_working_tree_made_of_it(repository: Repository) -> None:
+    repository.branch("without", {B: None})
+    repository.commit({B: TABLE_B.replace("64 a*3", "64 b a*2")}, "meanwhile")
+    report = check(repository, "without", options=("--format", "json")).json
+    [finding] = [one for one in report["alone"][0]["findings"] if one["rule"] == "merge-conflict"]
+    assert finding["message"] == REMOVED_AND_CHANGED
 
 
 def test_the_working_tree_is_left_alone(repository: Repository) -> None:

@@ -179,3 +179,20 @@ def test_an_ending_that_is_no_form_is_refused(repository, name):
     assert "html, json, md" in done.err
     assert not (repository.path / name).exists()
     assert run("review", "main..feature", "--root", "amd", "--out", name, "--format", "html").code == 0
+
+
+@pytest.mark.parametrize("name", ["/proc/x.html", "amd/archs.toml/x.html"])
+def test_a_file_that_cannot_be_written_ends_with_2(repository, name):
+    done = run("review", "main..feature", "--root", "amd", "--out", name)
+    assert done.code == 2
+    assert done.err.startswith(f"{name}: error: cannot write: ")
+    assert done.err.endswith("[unwritable]\n")
+
+
+@pytest.mark.parametrize("words", [("review", "main..feature", "--root", "amd"), ("diff", "main:amd", "feature:amd")])
+def test_both_names_of_markdown(repository, words):
+    done = run(*words, "--format", "markdown")
+    assert done.code < 2
+    assert done == run(*words, "--format", "md")
+    assert "|md" in run(words[0], "--help").out
+    assert "markdown" not in run(words[0], "--help").out

@@ -7,12 +7,14 @@ from itertools import combinations, groupby
 
 from txtdb.check.combining import MergeConflict
 from txtdb.check.finding import CellRef, Finding, QueueFinding
+from txtdb.check.report import MAX_CELLS_SHOWN
 from txtdb.diff.compare import compare
 from txtdb.diff.edits import CellEdit, CellSource
 from txtdb.diff.render import content_words, counted
 from txtdb.diff.sides import Side
 from txtdb.faults import Severity, Span
 from txtdb.layers.database import Database
+from txtdb.merge.threeway import SIDES
 from txtdb.model.schema import Schema
 from txtdb.model.values import Value, parse_value, print_values
 
@@ -81,12 +83,20 @@ def conflict_finding(conflict: MergeConflict, database: Database) -> Finding:
         Severity.ERROR,
         span,
         conflict.message,
-        "merge them by hand",
+        "\n".join(["merge them by hand", *_shown(conflict.contents)]),
         arch if iface else "",
         iface,
         (),
         cells,
     )
+
+
+def _shown(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of the first cells, as many as reports show."""
+    shown = MAX_CELLS_SHOWN * len(SIDES)
+    yield from lines[:shown]
+    if len(lines) > shown:
+        yield f"… {counted((len(lines) - shown) // len(SIDES), 'cell')} more"
 
 
 def _typed(schema: Schema, cell: CellRef) -> CellRef:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from txtdb.diff.repository import merge_text, path_in_repository, revision_files
 from txtdb.faults import FaultError
 from txtdb.layers.database import Database
 from txtdb.layers.listing import SCHEMA_FOLDER
-from txtdb.merge.conflicts import CellConflict
+from txtdb.merge.conflicts import CellConflict, content_text
 from txtdb.merge.defaults import agreed_defaults
 from txtdb.merge.result import merge_files
-from txtdb.merge.threeway import Three
+from txtdb.merge.threeway import SIDES, Three
+from txtdb.merge.versions import same_content
 from txtdb.patching.apply import Incoming, apply_patches, read_patch
 from txtdb.patching.files import Files
 
@@ -35,11 +36,15 @@ class OpenChange:
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """A file that both sides changed so that they do not merge. `cells` are those that both set, if that is all."""
+    """A file that both sides changed so that they do not merge.
+
+    `cells` are those that both set, if that is all; `contents` has a line for each version of each of them.
+    """
 
     file: str
     message: str
     cells: tuple[CellRef, ...] = ()
+    contents: tuple[str, ...] = ()
 
 
 def read_change(database: Database, root: Path, spec: str) -> OpenChange:
@@ -78,13 +83,18 @@ def combine(ours: Files, change: OpenChange) -> tuple[Files, list[MergeConflict]
     return files, conflicts
 
 
-def _merged(name: str, versions: Three[bytes | None], files: Files) -> bytes | MergeConflict:
+def _merged(name: str, versions: Three[bytes | None], files: Files) -> bytes | MergeConflict | None:
+    """The merged content, None where the file is removed. Both sides changed it, differently."""
+    if versions.base is not None and (versions.ours is None or versions.theirs is None):
+        kept = versions.theirs if versions.ours is None else versions.ours
+        assert kept is not None, "both removed it: they agree"
+        if name.endswith(_LAYERS) and same_content(versions.base, kept, name):
+            return None
+        return MergeConflict(name, "one side removed it, the other changed it")
     if name.endswith(_LAYERS):
         return _merged_layer(name, versions, files)
-    if None in versions:
-        return MergeConflict(
-            name, "one side removed it, the other changed it" if versions.base else "both sides add it"
-        )
+    if versions.base is None:
+        return MergeConflict(name, "both sides add it")
     base, ours, theirs = (data or b"" for data in versions)
     text = merge_text(base, ours, theirs)
     return MergeConflict(name, "both sides changed the same lines") if text is None else text
@@ -102,7 +112,16 @@ def _merged_layer(name: str, versions: Three[bytes | None], files: Files) -> byt
         return merged.text.encode()
     if merged.clash or merged.directives:
         return MergeConflict(name, merged.clash or f"both sides changed `#! {merged.directives[0].identity[0]}`")
-    return MergeConflict(name, "both sides set the same cells", tuple(map(_cell, merged.cells)))
+    contents = tuple(line for cell in merged.cells for line in _contents(cell))
+    return MergeConflict(name, "both sides set the same cells", tuple(map(_cell, merged.cells)), contents)
+
+
+def _contents(conflict: CellConflict) -> Iterator[str]:
+    """`[fp16 0 64] 64,128: ours: BLOCK_M=64 (at 14:4)`, for base, ours and theirs."""
+    place = f"[{' '.join(value for _, value in conflict.functional)}] {','.join(str(n) for _, n in conflict.at)}"
+    for side, content, span in zip(SIDES, conflict.contents, conflict.spans, strict=True):
+        where = f" (at {span.line}:{span.column})" if span else ""
+        yield f"{place}: {side}: {content_text(content)}{where}"
 
 
 def _cell(conflict: CellConflict) -> CellRef:

@@ -16,9 +16,12 @@ from txtdb.layers.listing import LayerFile
 from txtdb.layers.resolve import Fold, Layer, bin_index, empty_fold, fold_layers, ground_digest
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.schema import ArchSchema
-from txtdb.model.table import UNSET, Cells, FileTable, functional_text
+from txtdb.model.table import MASKED, UNSET, Cells, FileTable, config_text, functional_text
 from txtdb.model.values import Functional, print_value, print_values
 from txtdb.wording import did_you_mean
+
+# The hint of `equal-patch-number` tells so many cells in full.
+_TOLD_CELLS = 3
 
 
 def unreachable_files(context: Context) -> Iterator[Finding]:
@@ -214,13 +217,16 @@ def equal_numbers(context: Context) -> Iterator[Finding]:
 
 def _equal_number(context: Context, first: LoadedFile, second: LoadedFile) -> Finding:
     common = _common_cells(context, first, second)
+    told = [_both_contents(context, first, second, cell) for cell in common[:_TOLD_CELLS]]
+    if len(common) > _TOLD_CELLS:
+        told.append(f"and {len(common) - _TOLD_CELLS} more")
     return Finding(
         "equal-patch-number",
         Severity.ERROR if common else Severity.WARNING,
         Span(second.file.display),
         f"{first.file.path.name} has the same number"
         + (f" and sets {len(common)} of the same cells" if common else ""),
-        "give one of them another number",
+        "; ".join(["give one of them another number", *told]),
         second.file.arch,
         second.file.iface,
         (),
@@ -234,6 +240,24 @@ def _common_cells(context: Context, first: LoadedFile, second: LoadedFile) -> tu
     names = context.schema(first.file.iface).key_names
     common = sorted(_set_cells(first.table) & _set_cells(second.table), key=repr)
     return tuple(CellRef(tuple(zip(names, functional, strict=True)), at) for functional, at in common)
+
+
+def _both_contents(context: Context, first: LoadedFile, second: LoadedFile, cell: CellRef) -> str:
+    """What two files write into a cell that both set, and where."""
+    values = [print_value(value) for _, value in cell.functional]
+    texts = " against ".join(_content(context, loaded, cell) for loaded in (first, second))
+    return f"[{' '.join(values)}] {','.join(map(str, cell.at))}: {texts}"
+
+
+def _content(context: Context, loaded: LoadedFile, cell: CellRef) -> str:
+    table, iface = loaded.table, loaded.file.iface
+    assert table is not None, "a file with common cells could be read"
+    place = table.functionals.index(tuple(value for _, value in cell.functional))
+    at = tuple(bins.index(value) for bins, value in zip(table.bins, cell.at, strict=True))
+    number = int(table.cells[place, *at])
+    pool = context.database.pool(iface)
+    words = "masked" if number == MASKED else config_text(context.schema(iface), pool[number])
+    return f"{words} ({table.cell_span(place, at)})"
 
 
 def _set_cells(table: FileTable) -> set[tuple[Functional, tuple[int, ...]]]:

@@ -36,7 +36,7 @@ def finding_text(finding: Finding) -> str:
     if finding.cells:
         lines.append(f"    {_cells_text(finding.cells)}")
     if finding.hint:
-        lines.append(f"    {finding.hint}")
+        lines.extend(f"    {line}" for line in finding.hint.split("\n"))
     return "\n".join(lines)
 
 

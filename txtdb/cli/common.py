@@ -33,6 +33,14 @@ def overlay_option(command: _Command) -> _Command:
     )(command)
 
 
+class FormChoice(click.Choice[str]):
+    """The forms of a comparison, of which `md` may be written out as `markdown`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The form, by its one name; ends the program for another word."""
+        return super().convert("md" if value == "markdown" else value, param, ctx)
+
+
 def format_option(*formats: str) -> Callable[[_Command], _Command]:
     """`--format` with `text` as the default."""
     return click.option("--format", "style", type=click.Choice(["text", *formats]), default="text", show_default=True)

@@ -9,20 +9,20 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, FormChoice, fail
 from txtdb.diff import render
 from txtdb.diff.compare import compare
 from txtdb.diff.sides import Side, open_side
 from txtdb.faults import FaultError
 
-_RENDERERS = {"text": render.as_text, "json": render.as_json, "markdown": render.as_markdown}
+_RENDERERS = {"text": render.as_text, "json": render.as_json, "md": render.as_markdown}
 
 
 @click.command(short_help="Show what changed between two databases.")
 @click.argument("old")
 @click.argument("new")
 @click.option("--effect", is_flag=True, help="Compare resolved tables, so that heirs show what they inherit.")
-@click.option("--format", "style", type=click.Choice(sorted((*_RENDERERS, "html"))), default="text", show_default=True)
+@click.option("--format", "style", type=FormChoice(sorted((*_RENDERERS, "html"))), default="text", show_default=True)
 def diff(old: str, new: str, effect: bool, style: str) -> None:
     """Show what changed from OLD to NEW in cells and facts.
 

@@ -37,6 +37,8 @@ def log(
     """Show the commits that changed one cell, newest first, with the config before and after each.
 
     What counts is what the arch's own table and patches write at this very bin. A fallback key may be left out.
+
+    Exit code 0: told, also when no commit set the cell; 2: the words name no cell, or the history cannot be read.
     """
     database = open_root(root)
     archs = choose_archs(database, [arch])

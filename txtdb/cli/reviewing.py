@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, FormChoice, fail
 from txtdb.diff.repository import run_git
 from txtdb.diff.sides import Side, open_side
-from txtdb.faults import FaultError, Severity, errors
+from txtdb.faults import Fault, FaultError, Severity, Span, errors
 from txtdb.files import atomic_write
 from txtdb.review.build import build_review
 from txtdb.review.markdown import as_markdown
@@ -34,7 +34,7 @@ _RANGE = re.compile(r"(?P<base>[^-].*?)(?P<dots>\.{2,3})(?P<head>(?:[^-.].*)?)")
 @click.option(
     "--format",
     "style",
-    type=click.Choice(sorted(_RENDERERS)),
+    type=FormChoice(sorted(_RENDERERS)),
     help="[default: as the name of --out ends; md without one]",
 )
 @click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="The day for end dates of pins.  [default: today]")
@@ -44,7 +44,8 @@ def review(revisions: str, root: Path, out: Path | None, style: str | None, toda
     Without HEAD the new side is the work tree. BASE...HEAD starts where both parted, as a pull request does.
     html is one page that needs no network, md a comment of bounded length.
 
-    Exit code 0: reviewed; 1: the change brings errors, which the review shows; 2: a side cannot be read.
+    Exit code 0: reviewed; 1: the change brings errors, which the review shows; 2: a side cannot be read, or
+    the file not be written.
     """
     found = _RANGE.fullmatch(revisions)
     if not found:
@@ -103,5 +104,8 @@ def _write(text: str, out: Path | None, result: Review) -> None:
     if out is None:
         click.echo(text)
         return
-    atomic_write(out, f"{text}\n".encode())
+    try:
+        atomic_write(out, f"{text}\n".encode())
+    except OSError as error:
+        fail([Fault("unwritable", Span(out.as_posix()), f"cannot write: {error.strerror}")], EXIT_USAGE)
     click.echo(f"{out}: {headline(result, 'the page')}", err=True)

@@ -119,9 +119,11 @@ def install(folder: Path) -> list[str]:
     """Set the drivers in the repository around a folder; what was changed comes back.
 
     Raises FaultError where that is no working tree, where a key has a value of another program, or where a file
-    cannot be written.
+    cannot be read or written. A .gitattributes that is no regular file is refused before anything is set.
     """
     top = _top(folder)
+    path = top / attributes.FILE
+    before = _read(path)
     local = _local(top)
     foreign = [key for key in KEYS if Setting(key, local.get(key)).state is State.FOREIGN]
     if foreign:
@@ -132,8 +134,6 @@ def install(folder: Path) -> list[str]:
         if local.get(key) != value:
             run_git(top, "config", "--local", "--replace-all", key, value)
             changed.append(key)
-    path = top / attributes.FILE
-    before = path.read_bytes() if path.exists() else None
     if _write(path, attributes.with_lines(before or b"")):
         run_git(top, "config", "--local", _WROTE, "created" if before is None else "extended")
         changed.append(attributes.FILE)
@@ -144,15 +144,17 @@ def uninstall(folder: Path) -> list[str]:
     """Take away what `install` added to the repository around a folder; what was changed comes back.
 
     Values of other programs stay, and so do lines of .gitattributes that came with somebody's commit.
+    Raises FaultError as `install` does.
     """
     top = _top(folder)
+    before = _read(top / attributes.FILE) or b""
     local = _local(top)
     changed = []
     for key in KEYS:
         if Setting(key, local.get(key)).state in (State.SET, State.BROKEN, State.OLD):
             run_git(top, "config", "--local", "--unset-all", key)
             changed.append(key)
-    if _remove_lines(top, local.get(_WROTE)):
+    if _remove_lines(top, before, local.get(_WROTE)):
         changed.append(attributes.FILE)
     if _WROTE in local:
         run_git(top, "config", "--local", "--unset-all", _WROTE)
@@ -203,13 +205,26 @@ def _command(key: str) -> str:
     return f"{head}{program}{tail}"
 
 
-def _remove_lines(top: Path, wrote: str | None) -> bool:
-    path = top / attributes.FILE
-    before = path.read_bytes() if path.exists() else b""
+def _read(path: Path) -> bytes | None:
+    """The content of .gitattributes, None where there is none."""
+    # A link would be replaced by a file, and its target's lines would be without effect.
+    if path.is_symlink():
+        hint = "git does not follow it; put a file in its place, or remove it"
+        raise FaultError([Fault("unreadable", Span(path.as_posix()), "is a symbolic link", hint)])
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        fault = Fault("unreadable", Span(path.as_posix()), f"cannot read: {error.strerror}", "nothing was changed")
+        raise FaultError([fault]) from error
+
+
+def _remove_lines(top: Path, before: bytes, wrote: str | None) -> bool:
     if not attributes.has_lines(before) or (wrote is None and _is_committed(top)):
         return False
     after = attributes.without_lines(before)
-    return _write(path, after if after or wrote == "extended" else None)
+    return _write(top / attributes.FILE, after if after or wrote == "extended" else None)
 
 
 def _is_committed(top: Path) -> bool:

@@ -15,7 +15,7 @@ from txtdb.merge.layout import marked_text
 from txtdb.merge.marking import clash_text
 from txtdb.merge.plan import Clash, Mask, Plan, make_plan
 from txtdb.merge.threeway import Three
-from txtdb.merge.versions import Version, origin_text, read_versions
+from txtdb.merge.versions import Version, origin_text, read_version, read_versions
 from txtdb.model.table import MASKED, UNSET
 
 
@@ -54,9 +54,9 @@ def merge_files(
 ) -> tuple[Merged | None, tuple[Fault, ...]]:
     """Merge three versions of one table or patch by cell. `files` are the names that spans carry.
 
-    None data, or no byte at all, means that there was no such file. `defaults` tells the values of config fields
-    that a file leaves out. The text depends on the base and on the set of the two sides, not on which
-    is which; only in a conflict they are named. With any fault in a version nothing is merged.
+    A base of None, or of no byte at all, means that there was no such file; neither side may be None. `defaults` tells
+    the values of config fields that a file leaves out. The text depends on the base and on the set of the two sides,
+    not on which is which; only in a conflict they are named. With any fault in a version nothing is merged.
     """
     versions, faults = read_versions(data, files)
     if versions is None:
@@ -66,11 +66,28 @@ def merge_files(
     if isinstance(plan, Plan):
         directives = tuple(item for item in plan.header if item.is_conflict)
         counts, cells = _counts(plan), tuple(cell_conflicts(plan))
-        return Merged(marked_text(plan), origins, counts, cells, directives), faults
+        merged = Merged(marked_text(plan), origins, counts, cells, directives)
+        assert merged.has_conflict or _is_sound(merged.text, versions), (
+            "a clean merge makes a file of the same identity"
+        )
+        return merged, faults
     texts = versions.map(lambda version: version.text)
     if texts.agrees:
         return Merged(texts.settled, origins), faults
     return Merged(clash_text(plan), origins, clash=plan.reason), faults
+
+
+def _is_sound(text: str, versions: Three[Version]) -> bool:
+    """Whether a merged text can be read, and is about what one of the sides is about."""
+    made, _ = read_version(text.encode(), versions.ours.document.file)
+    return made is not None and all(
+        made.document.argument(name) in {side.document.argument(name) for side in (versions.ours, versions.theirs)}
+        for name in _IDENTITY
+    )
+
+
+# The directives that say what a file is about.
+_IDENTITY = ("iface", "arch")
 
 
 def _needed_defaults(versions: Three[Version], defaults: Defaults) -> Mapping[str, str]:

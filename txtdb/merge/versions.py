@@ -28,13 +28,8 @@ class Version:
         return tuple(name for name, _ in self.source.shape.axes)
 
 
-def read_version(data: bytes | None, file: str) -> tuple[Version | None, tuple[Fault, ...]]:
-    """Read one version. None data, or an empty file, means that the file does not exist there.
-
-    With any error there is no version: what could not be read would be lost in the merge.
-    """
-    if not data:
-        return _missing(file), ()
+def read_version(data: bytes, file: str) -> tuple[Version | None, tuple[Fault, ...]]:
+    """Read one version. With any error there is none: what could not be read would be lost in the merge."""
     written, faults = read(data, file)
     wrong = errors(faults)
     if written is None or wrong:
@@ -46,13 +41,28 @@ def read_version(data: bytes | None, file: str) -> tuple[Version | None, tuple[F
 
 
 def read_versions(data: Three[bytes | None], files: Three[str]) -> tuple[Three[Version] | None, tuple[Fault, ...]]:
-    """Read the three versions; all faults of all of them."""
-    results = [read_version(content, file) for content, file in zip(data, files, strict=True)]
+    """Read the three versions; all faults of all of them.
+
+    None or no byte as the base means that there was no such file, which is how git calls a driver when both sides add
+    one. As a side, an empty file is one that cannot be read; whether a side removed the file is the caller's to decide.
+    """
+    assert data.ours is not None and data.theirs is not None, "a file that a side removed is not merged by cell"
+    results = [
+        read_version(data.base, files.base) if data.base else (_missing(files.base), ()),
+        read_version(data.ours, files.ours),
+        read_version(data.theirs, files.theirs),
+    ]
     faults = tuple(fault for _, found in results for fault in found)
     base, ours, theirs = (version for version, _ in results)
     if base is None or ours is None or theirs is None:
         return None, faults
     return Three(base, ours, theirs), faults
+
+
+def same_content(one: bytes, other: bytes, file: str) -> bool:
+    """Whether two versions of a file say the same, comments included; not when either has an error."""
+    (first, _), (second, _) = read_version(one, file), read_version(other, file)
+    return first is not None and second is not None and first.text == second.text
 
 
 def origin_text(version: Version) -> str:
