@@ -40,7 +40,9 @@ Launch = Callable[[str, Any, Grid, Mapping[str, Any], Config, Args], None]
 
 # Config fields that are options of the compiler. Those of the other vendor's compiler change nothing.
 _OPTIONS = ("num_warps", "num_stages", *(("waves_per_eu",) if torch.version.hip else ("maxnreg",)))
-_COPIED_STRIDES = frozenset(f"stride_{name}" for name in "qz qh qm kz kh kn vz vh vn doz doh dom".split())
+_COPIED_STRIDES = frozenset(
+    f"stride_{name}" for name in ["qz", "qh", "qm", "kz", "kh", "kn", "vz", "vh", "vn", "doz", "doh", "dom"]
+)
 
 
 def fixed_choice(iface: str, functional: Mapping[str, Any], sizes: tuple[int, int]) -> Config:
@@ -59,11 +61,11 @@ def jit_launch(
 ) -> None:
     """Start a kernel, compiled for the current device when it is new.
 
-    `TENSOR_COPY` is a matter of speed alone: where the tensors do not allow it, it is left out.
+    `TENSOR_COPY` is a matter of speed alone: where the tensors do not allow it, it is lowered.
     """
     constants = {name: value for name, value in {**functional, **config}.items() if name in kernel.arg_names}
     if constants.get("TENSOR_COPY"):
-        constants["TENSOR_COPY"] = config["TENSOR_COPY"] if copyable(arguments) else 0
+        constants["TENSOR_COPY"] = min(constants["TENSOR_COPY"], most_copy(arguments))
         triton.set_allocator(_scratch)
     options = {name: config[name] for name in _OPTIONS if config.get(name)}
     kernel[grid(config)](**arguments, **constants, **options)
@@ -74,14 +76,20 @@ def _scratch(size: int, alignment: int, stream: int | None) -> torch.Tensor:
     return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
-def copyable(arguments: Args) -> bool:
-    """Whether tensor descriptors can describe the matrices and row statistics that a launch reads."""
+def most_copy(arguments: Args) -> int:
+    """The largest TENSOR_COPY that a launch's tensors allow.
+
+    Descriptors need aligned matrices and row statistics. With 2 they also fetch the row statistics, and so tiles of
+    them must start at aligned rows, where sequences of unlike lengths do not.
+    """
     matrices = [arguments[name] for name in ("Q", "K", "V", "DOut") if name in arguments]
     per_element = matrices[0].element_size()
     bytes_of = [stride * per_element for name, stride in arguments.items() if name in _COPIED_STRIDES]
     bytes_of += [tensor.data_ptr() for tensor in matrices]
     bytes_of += [arguments[name] * 4 for name in ("stride_lz", "stride_lh")]
-    return all(count % COPY_BYTES == 0 for count in bytes_of)
+    if any(count % COPY_BYTES for count in bytes_of):
+        return 0
+    return 1 if arguments["num_seqlens"] else 2
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,7 @@ class Problem:
 
     @property
     def varlen(self) -> bool:
+        """Whether all sequences are rows of one batch entry, parted by cumulative lengths."""
         return self.cu_seqlens_q is not None
 
 
@@ -403,7 +412,9 @@ class _Attention(torch.autograd.Function):
         q, k, v, bias, out, lse = ctx.saved_tensors
         dq, dk, dv = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k, v))
         wide = _wide(bias, q, k)
-        dbias = torch.zeros(wide.shape, dtype=wide.dtype, device=q.device) if ctx.needs_input_grad[3] else None
+        dbias = None
+        if wide is not None and ctx.needs_input_grad[3]:
+            dbias = torch.zeros(wide.shape, dtype=wide.dtype, device=q.device)
         if q.numel() or k.numel():
             backward(q, k, v, wide, ctx.problem, out, lse, rows_of(grads[0]), dq, dk, dv, dbias)
         return dq, dk, dv, None if dbias is None else dbias.sum_to_size(bias.shape), None

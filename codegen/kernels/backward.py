@@ -22,6 +22,7 @@ from codegen.kernels.tiles import (
     load_tile,
     make_window,
     matmul,
+    partial_tiles,
     place,
     query_range,
     rows_of_keys,
@@ -144,7 +145,7 @@ def add_queries(
     )  # fmt: skip
     dp = matmul(v, tl.trans(do))
     if ENABLE_DROPOUT:
-        seed, head, dropout_p = drawing
+        _seed, _head, dropout_p = drawing
         keep = kept(rows[None, :], keys[:, None], drawing)
         factor = 1.0 / (1.0 - dropout_p)
         dv += matmul(tl.where(keep, p * factor, 0.0).to(do.dtype), do)
@@ -295,12 +296,13 @@ def add_keys(
         centre, half = interval(first, end, start)
         places = tl.arange(0, BLOCK_N)
         exponent = tl.minimum(exponent, inside(places[None, :], centre[:, None], half[:, None]))
+    elif MASKED:
+        # K and V are zero behind the last key: that P is finite there is enough. Elsewhere it is at most 1.
+        exponent = tl.minimum(exponent, 0.0)
     p = tl.exp2(exponent)
-    if MASKED and CAUSAL_TYPE == 0:
-        p = tl.where((keys < seqlen_k)[None, :], p, 0.0)
     dp = matmul(do, tl.trans(v))
     if ENABLE_DROPOUT:
-        seed, head, dropout_p = drawing
+        _seed, _head, dropout_p = drawing
         keep = kept(rows[:, None], keys[None, :], drawing)
         dp = tl.where(keep, dp * (1.0 / (1.0 - dropout_p)), 0.0)
     ds = p * (dp - delta[:, None])
@@ -315,14 +317,17 @@ def add_keys(
 
 @triton.jit
 def visit_keys_backward(
-    dq, q, do, lse, delta, low, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+    dq, q, do, lse, delta, tiles, low, gap, gap_keys, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
     rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
     db_base, stride_dbm, stride_dbn, store_dbias, MASKED: tl.constexpr,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
     BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """Add the keys [low, high) to dQ of a tile of queries."""
-    for start in tl.range(low, high, BLOCK_N, warp_specialize=TENSOR_COPY == 2):
+    """Add tiles of keys to dQ of a tile of queries; see `visit_keys` of the forward."""
+    for tile in tl.range(0, tiles, warp_specialize=TENSOR_COPY == 2):
+        start = low + tile * BLOCK_N
+        if MASKED:
+            start += tl.where(start >= gap, gap_keys, 0)
         k = load_tile(
             k_source, k_base, start, seqlen_k, stride_kn, head_dim, MASKED, PADDED_HEAD,
             BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
@@ -393,34 +398,27 @@ def dq_tile(
     db_base = place(DBias, z, stride_dbz, head, stride_dbh, z, 0)
     drawing = (seed, z * num_heads_q + head, dropout_p)
     dq = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
+    tiles, whole = partial_tiles(low, full_low, full_high, high, BLOCK_N)
     if TENSOR_COPY == 2:
-        # One loop, always masked: a warp group fetches for the others.
-        full_low = low
-        full_high = low
-    elif CAUSAL_TYPE != 0:
+        # One loop, in which all tiles are masked: a warp group of its own feeds it.
+        tiles = tl.cdiv(high - low, BLOCK_N)
+        whole = 0
+    else:
         dq = visit_keys_backward(
-            dq, q, do, lse, delta, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-            rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
-            db_base, stride_dbm, stride_dbn, store_dbias, True,
-            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
-        )  # fmt: skip
-    if TENSOR_COPY != 2:
-        dq = visit_keys_backward(
-            dq, q, do, lse, delta, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            dq, q, do, lse, delta, (full_high - full_low) // BLOCK_N, full_low, full_low, 0,
+            k_source, v_source, k_base, v_base, stride_kn, stride_vn,
             rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
             db_base, stride_dbm, stride_dbn, store_dbias, False,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
         )  # fmt: skip
     dq = visit_keys_backward(
-        dq, q, do, lse, delta, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+        dq, q, do, lse, delta, tiles, low, full_low, whole, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
         rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
         db_base, stride_dbm, stride_dbn, store_dbias, True,
         CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
     )  # fmt: skip
     dq_base = place(DQ, z, stride_dqz, head, stride_dqh, start_q, stride_dqm)
-    store_tile(
-        dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL
-    )
+    store_tile(dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
 
 
 @triton.jit(do_not_specialize=SCALARS)
@@ -436,7 +434,7 @@ def bwd_kernel_dk_dv(
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
 ):  # fmt: skip
     """dK and dV. Grid (tiles of keys, key heads, sequences)."""
-    tile, head_k = tile_and_head(CAUSAL_TYPE)
+    tile, head_k = tile_and_head(max_seqlen_q, CAUSAL_TYPE)
     dk_dv_tile(
         tile, head_k, tl.program_id(2), Q, K, V, Bias, DOut, DK, DV, Lse, Delta,
         stride_qz, stride_qh, stride_qm, stride_kz, stride_kh, stride_kn, stride_vz, stride_vh, stride_vn,
@@ -462,7 +460,7 @@ def bwd_kernel_dq(
 ):  # fmt: skip
     """dQ and dBias. Grid (tiles of queries, query heads, sequences)."""
     # The last tiles see the most keys under a causal mask: they start first.
-    tile, head = tile_and_head(CAUSAL_TYPE)
+    tile, head = tile_and_head(max_seqlen_k, CAUSAL_TYPE)
     dq_tile(
         tl.num_programs(0) - 1 - tile, head, tl.program_id(2),
         Q, K, V, Bias, DOut, DQ, DBias, Lse, Delta,

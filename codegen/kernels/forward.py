@@ -19,6 +19,7 @@ from codegen.kernels.tiles import (
     load_tile,
     make_window,
     matmul,
+    partial_tiles,
     place,
     sequence,
     store_tile,
@@ -51,7 +52,7 @@ def attn_fwd(
     tl.static_assert(TENSOR_COPY < 2, "attn_fwd has several loops: no warp group of its own can feed them")
     z = tl.program_id(2)
     # The last tiles see the most keys under a causal mask: they start first.
-    tile, head = tile_and_head(CAUSAL_TYPE)
+    tile, head = tile_and_head(max_seqlen_k, CAUSAL_TYPE)
     first = (tl.num_programs(0) - 1 - tile) * BLOCK_M
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
@@ -79,19 +80,15 @@ def attn_fwd(
         low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
         # Without a mask the largest score is taken before it is scaled: a negative scale must go the other way.
         full_high = tl.where(sm_scale < 0, full_low, full_high)
-        if CAUSAL_TYPE != 0:
-            acc, total, top = visit_keys(
-                acc, total, top, q, low, full_low, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-                rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing, True,
-                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
-            )  # fmt: skip
         acc, total, top = visit_keys(
-            acc, total, top, q, full_low, full_high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            acc, total, top, q, (full_high - full_low) // BLOCK_N, full_low, full_low, 0,
+            k_source, v_source, k_base, v_base, stride_kn, stride_vn,
             rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing, False,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
         )  # fmt: skip
+        tiles, whole = partial_tiles(low, full_low, full_high, high, BLOCK_N)
         acc, total, top = visit_keys(
-            acc, total, top, q, full_high, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            acc, total, top, q, tiles, low, full_low, whole, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
             rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing, True,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, PRE_LOAD_V, TENSOR_COPY,
         )  # fmt: skip
@@ -113,13 +110,19 @@ def attn_fwd(
 
 @triton.jit
 def visit_keys(
-    acc, total, top, q, low, high, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+    acc, total, top, q, tiles, low, gap, gap_keys, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
     rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing, MASKED: tl.constexpr,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
     BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """Add the keys [low, high) to a tile's running maximum, sum and weighted values."""
-    for start in tl.range(low, high, BLOCK_N):
+    """Add tiles of keys to a tile's running maximum, sum and weighted values.
+
+    They start at `low`, one behind the other but for `gap_keys` keys that are left out at `gap`.
+    """
+    for tile in tl.range(0, tiles):
+        start = low + tile * BLOCK_N
+        if MASKED:
+            start += tl.where(start >= gap, gap_keys, 0)
         k = load_tile(
             k_source, k_base, start, seqlen_k, stride_kn, head_dim, MASKED, PADDED_HEAD,
             BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,

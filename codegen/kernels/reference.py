@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-
 from torch.nn.functional import scaled_dot_product_attention
 
 from codegen.kernels.attention import Problem

@@ -12,6 +12,8 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+# Rows that a group of heads reads: with head dim 128 and 16 bits 32 MB of K and V.
+GROUP_ROWS = tl.constexpr(65536)
 # How far apart `inside` puts neighbours: 2 to the power of half of it is infinite. A power of two, so that it is exact.
 UNIT = tl.constexpr(1024.0)
 
@@ -42,17 +44,23 @@ def sequence(z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqle
 
 
 @triton.jit
-def tile_and_head(CAUSAL_TYPE: tl.constexpr):
-    """Place of a program in a grid of (tiles, heads). Tiles of unlike work go in order of the tiles, not of the heads.
+def tile_and_head(rows, CAUSAL_TYPE: tl.constexpr):
+    """Place of a program in a grid of (tiles, heads). `rows` are those of the matrix that all tiles of a head read.
 
-    So the long ones of all heads start first and the short ones fill the end.
+    Where tiles are unlike in work, a group of heads goes in order of the tiles, so that the long ones of all start
+    first and the short ones fill the end. What a group reads stays in the L2 cache.
     """
     tile = tl.program_id(0)
     head = tl.program_id(1)
     if CAUSAL_TYPE != 0:
-        number = head * tl.num_programs(0) + tile
-        tile = number // tl.num_programs(1)
-        head = number % tl.num_programs(1)
+        tiles = tl.num_programs(0)
+        together = tl.maximum(GROUP_ROWS // tl.maximum(rows, 1), 1)
+        number = head * tiles + tile
+        first = number // (together * tiles) * together
+        size = tl.minimum(together, tl.num_programs(1) - first)
+        within = number - first * tiles
+        tile = within // size
+        head = first + within % size
     return tile, head
 
 
@@ -222,6 +230,15 @@ def key_ranges(
         end = tl.maximum(tl.minimum(high, first + before + count), 0) // BLOCK_N * BLOCK_N
         full_high = tl.maximum(end, full_low)
     return low, full_low, full_high, high
+
+
+@triton.jit
+def partial_tiles(low, full_low, full_high, high, BLOCK_N: tl.constexpr):
+    """How many tiles of `key_ranges` are seen in part, and how many keys the whole ones between them are.
+
+    Tile i of those starts at low + i * BLOCK_N, and from full_low on so many keys later.
+    """
+    return (full_low - low) // BLOCK_N + tl.cdiv(high - full_high, BLOCK_N), full_high - full_low
 
 
 @triton.jit
