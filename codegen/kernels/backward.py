@@ -308,9 +308,9 @@ def add_keys(
     ds = p * (dp - delta[:, None])
     if BIAS_TYPE != 0:
         if store_dbias != 0:
-            places = db_base + rows.to(tl.int64)[:, None] * stride_dbm + keys.to(tl.int64)[None, :] * stride_dbn
+            cells = db_base + rows.to(tl.int64)[:, None] * stride_dbm + keys.to(tl.int64)[None, :] * stride_dbn
             mask = (rows < seqlen_q)[:, None] & (keys < seqlen_k)[None, :]
-            tl.store(places, ds.to(db_base.dtype.element_ty), mask=mask)
+            tl.store(cells, ds.to(db_base.dtype.element_ty), mask=mask)
     dq += matmul(ds.to(k.dtype), k)
     return dq
 
