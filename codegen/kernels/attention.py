@@ -61,11 +61,11 @@ def jit_launch(
 ) -> None:
     """Start a kernel, compiled for the current device when it is new.
 
-    `TENSOR_COPY` is a matter of speed alone: where the tensors do not allow it, it is lowered.
+    `TENSOR_COPY` is a matter of speed alone: where the tensors do not allow it, it is left out.
     """
     constants = {name: value for name, value in {**functional, **config}.items() if name in kernel.arg_names}
     if constants.get("TENSOR_COPY"):
-        constants["TENSOR_COPY"] = min(constants["TENSOR_COPY"], most_copy(arguments))
+        constants["TENSOR_COPY"] = copyable(arguments)
         triton.set_allocator(_scratch)
     options = {name: config[name] for name in _OPTIONS if config.get(name)}
     kernel[grid(config)](**arguments, **constants, **options)
@@ -76,20 +76,13 @@ def _scratch(size: int, alignment: int, stream: int | None) -> torch.Tensor:
     return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
-def most_copy(arguments: Args) -> int:
-    """The largest TENSOR_COPY that a launch's tensors allow.
-
-    Descriptors need aligned matrices and row statistics. With 2 they also fetch the row statistics, and so tiles of
-    them must start at aligned rows, where sequences of unlike lengths do not.
-    """
+def copyable(arguments: Args) -> bool:
+    """Whether tensor descriptors can describe the matrices that a launch reads in its loops."""
     matrices = [arguments[name] for name in ("Q", "K", "V", "DOut") if name in arguments]
     per_element = matrices[0].element_size()
     bytes_of = [stride * per_element for name, stride in arguments.items() if name in _COPIED_STRIDES]
     bytes_of += [tensor.data_ptr() for tensor in matrices]
-    bytes_of += [arguments[name] * 4 for name in ("stride_lz", "stride_lh")]
-    if any(count % COPY_BYTES for count in bytes_of):
-        return 0
-    return 1 if arguments["num_seqlens"] else 2
+    return all(count % COPY_BYTES == 0 for count in bytes_of)
 
 
 @dataclass(frozen=True)
@@ -234,11 +227,9 @@ def rows_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def row_sums(q: torch.Tensor) -> torch.Tensor:
-    """An empty row statistic (Lse or Delta) for q. Its rows are padded as tensor descriptors need them."""
-    rows = q.shape[0] if q.dim() == 3 else q.shape[2]
-    step = COPY_BYTES // 4
-    padded = (*([] if q.dim() == 3 else [q.shape[0]]), heads(q), -(-rows // step) * step)
-    return torch.empty(padded, dtype=torch.float32, device=q.device)[..., :rows]
+    """An empty row statistic (Lse or Delta) for q: (batch, heads, rows), or (heads, all rows)."""
+    shape = (heads(q), q.shape[0]) if q.dim() == 3 else tuple(q.shape[:3])
+    return torch.empty(shape, dtype=torch.float32, device=q.device)
 
 
 def strides(tensor: torch.Tensor, letters: str, name: str) -> dict[str, int]:

@@ -14,11 +14,13 @@ from codegen.kernels.tiles import (
     LOG2E,
     SCALARS,
     bias_tile,
+    heads_source,
     inside,
     interval,
     kept,
     key_ranges,
     keys_of_rows,
+    load_rows,
     load_tile,
     make_window,
     matmul,
@@ -47,12 +49,8 @@ def bwd_preprocess(
     start_q, _, seqlen_q, _ = sequence(z, cu_seqlens_q, cu_seqlens_q, num_seqlens, max_seqlen_q, 0)
     o_base = place(Out, z, stride_oz, head, stride_oh, start_q, stride_om)
     do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
-    o_source = tile_source(o_base, seqlen_q, stride_om, head_dim, BLOCK_M, BLOCK_DMODEL, 0)
-    do_source = tile_source(do_base, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, 0)
-    o = load_tile(o_source, o_base, first, seqlen_q, stride_om, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0)
-    do = load_tile(
-        do_source, do_base, first, seqlen_q, stride_dom, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0
-    )
+    o = load_rows(o_base, first, seqlen_q, stride_om, head_dim, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
+    do = load_rows(do_base, first, seqlen_q, stride_dom, head_dim, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
     rows = first + tl.arange(0, BLOCK_M)
     delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
     tl.store(place(Delta, z, stride_lz, head, stride_lh, start_q, 1) + rows, delta, mask=rows < seqlen_q)
@@ -82,54 +80,43 @@ def exponents(scores, lse, rows, keys, bias, seqlen_q, seqlen_k, scale, BIAS_TYP
 
 @triton.jit
 def fetch_queries(
-    source, base, member, start_q, start, seqlen_q, stride, head_dim, PADDED_HEAD: tl.constexpr,
+    source, base, member, stride_head, start, seqlen_q, stride, head_dim, PADDED_HEAD: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_DMODEL: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
-    """A tile of rows of Q or dO: of one head by `load_tile`, or of a member of a group by one descriptor for all."""
-    if TENSOR_COPY == 2:
-        tile = source.load([member, start_q + start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
+    """A tile of rows of Q or dO of a member of a group of heads; `base` is the first one's."""
+    if TENSOR_COPY:
+        tile = source.load([member, start, 0]).reshape([BLOCK_M, BLOCK_DMODEL])
     else:
         tile = load_tile(
-            source, base, start, seqlen_q, stride, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY
-        )
+            source, place(base, member, stride_head, member, 0, member, 0), start, seqlen_q, stride, head_dim,
+            True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, False,
+        )  # fmt: skip
     return tile
 
 
 @triton.jit
-def fetch_sums(source, base, member, start_q, start, seqlen_q, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr):
-    """Row statistics of a tile, like `fetch_queries`; zero behind the last row.
-
-    There Q and dO are zero as well, so that such rows add nothing to dK and dV.
-    """
-    if TENSOR_COPY == 2:
-        sums = source.load([member, start_q + start]).reshape([BLOCK_M])
-    else:
-        rows = start + tl.arange(0, BLOCK_M)
-        sums = tl.load(base + rows, mask=rows < seqlen_q, other=0.0)
-    return sums
-
-
-@triton.jit
 def add_queries(
-    dk, dv, k, v, sources, bases, strides, member, start_q, start, keys, seqlen_q, seqlen_k, head_dim,
+    dk, dv, k, v, sources, bases, strides, head_strides, member, start, keys, seqlen_q, seqlen_k, head_dim,
     scale, window, bias, drawing,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """Add one tile of queries to dK (not scaled yet) and dV of a tile of keys.
 
-    `sources`, `bases` and `strides` are those of Q, dO, Lse and Delta. Each is fetched where it is needed first, as
-    the registers are full. Transposed throughout: keys down, queries across, so that no product needs a transposed P.
+    Each matrix is fetched where it is needed first, as the registers are full. Transposed throughout: keys down,
+    queries across, so that no product needs a transposed P.
     """
-    q_source, do_source, l_source, d_source = sources
+    q_source, do_source = sources
     q_base, do_base, l_base, d_base = bases
     stride_qm, stride_dom = strides
+    stride_qh, stride_doh, stride_lh = head_strides
     rows = start + tl.arange(0, BLOCK_M)
     q = fetch_queries(
-        q_source, q_base, member, start_q, start, seqlen_q, stride_qm, head_dim, PADDED_HEAD,
+        q_source, q_base, member, stride_qh, start, seqlen_q, stride_qm, head_dim, PADDED_HEAD,
         BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
     )  # fmt: skip
-    lse = fetch_sums(l_source, l_base, member, start_q, start, seqlen_q, BLOCK_M, TENSOR_COPY)
+    # Behind the last row Q, dO and their statistics are zero: such rows add nothing.
+    lse = tl.load(place(l_base, member, stride_lh, member, 0, member, 0) + rows, mask=rows < seqlen_q, other=0.0)
     exponent = exponents(
         matmul(k, tl.trans(q)), log2_sums(lse, BIAS_TYPE)[None, :], rows[None, :], keys[:, None],
         bias, seqlen_q, seqlen_k, scale, BIAS_TYPE,
@@ -140,7 +127,7 @@ def add_queries(
         exponent = tl.minimum(exponent, inside(rows[None, :], centre[:, None], half[:, None]))
     p = tl.exp2(exponent)
     do = fetch_queries(
-        do_source, do_base, member, start_q, start, seqlen_q, stride_dom, head_dim, PADDED_HEAD,
+        do_source, do_base, member, stride_doh, start, seqlen_q, stride_dom, head_dim, PADDED_HEAD,
         BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
     )  # fmt: skip
     dp = matmul(v, tl.trans(do))
@@ -152,47 +139,9 @@ def add_queries(
         dp = tl.where(keep, dp * factor, 0.0)
     else:
         dv += matmul(p.to(do.dtype), do)
-    delta = fetch_sums(d_source, d_base, member, start_q, start, seqlen_q, BLOCK_M, TENSOR_COPY)
+    delta = tl.load(place(d_base, member, stride_lh, member, 0, member, 0) + rows, mask=rows < seqlen_q, other=0.0)
     ds = p * (dp - delta[None, :])
     dk += matmul(ds.to(q.dtype), q)
-    return dk, dv
-
-
-@triton.jit
-def visit_heads(
-    dk, dv, k, v, low, high, bases, strides, bias, stride_bh, stride_qh, stride_doh, stride_lh,
-    group, number, keys, start_q, seqlen_q, seqlen_k, head_dim, scale, window, dropout_p, seed,
-    CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr,
-):  # fmt: skip
-    """Add the queries [low, high) of a group of heads to dK and dV, in one loop that a warp group of its own feeds.
-
-    `bases` are those of the first sequence and the first head of the group; `number` is the draw's for that head.
-    """
-    q_base, do_base, l_base, d_base = bases
-    stride_qm, stride_dom = strides
-    b_base, stride_bm, stride_bn = bias
-    end_q = start_q + seqlen_q
-    sources = (
-        tl.make_tensor_descriptor(
-            q_base, [group, end_q, head_dim], [stride_qh, stride_qm, 1], [1, BLOCK_M, BLOCK_DMODEL]
-        ),
-        tl.make_tensor_descriptor(
-            do_base, [group, end_q, head_dim], [stride_doh, stride_dom, 1], [1, BLOCK_M, BLOCK_DMODEL]
-        ),
-        tl.make_tensor_descriptor(l_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M]),
-        tl.make_tensor_descriptor(d_base, [group, end_q], [stride_lh, 1], [1, BLOCK_M]),
-    )
-    tiles = tl.cdiv(high - low, BLOCK_M)
-    for step in tl.range(0, group * tiles, warp_specialize=True):
-        member = step // tiles
-        dk, dv = add_queries(
-            dk, dv, k, v, sources, bases, strides, member, start_q, low + (step - member * tiles) * BLOCK_M,
-            keys, seqlen_q, seqlen_k, head_dim, scale, window,
-            (place(b_base, member, stride_bh, member, 0, member, 0), stride_bm, stride_bn),
-            (seed, number + member, dropout_p),
-            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, 2,
-        )  # fmt: skip
     return dk, dv
 
 
@@ -209,74 +158,50 @@ def dk_dv_tile(
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one tile of keys of one key head, summed over the query heads that share it."""
-    tl.static_assert(TENSOR_COPY < 2 or BIAS_TYPE == 0, "a warp group of its own cannot fetch a bias")
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
     first = tile * BLOCK_N
-    keys = first + tl.arange(0, BLOCK_N)
-    window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
-    low, high = query_range(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
-    # Rows are counted from the first sequence, so that the place of the tile is no term of `keys`: when Triton (3.6
-    # and 3.9) parts a tile for two warp groups, it else moves the keys of the second half twice.
-    end_k = start_k + seqlen_k
-    k_base = place(K, z, stride_kz, head_k, stride_kh, z, 0)
-    v_base = place(V, z, stride_vz, head_k, stride_vh, z, 0)
-    k_source = tile_source(k_base, end_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-    v_source = tile_source(v_base, end_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-    k = load_tile(
-        k_source, k_base, start_k + first, end_k, stride_kn, head_dim, True, PADDED_HEAD,
-        BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
-    )  # fmt: skip
-    v = load_tile(
-        v_source, v_base, start_k + first, end_k, stride_vn, head_dim, True, PADDED_HEAD,
-        BLOCK_N, BLOCK_DMODEL, TENSOR_COPY,
-    )  # fmt: skip
-    dk = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
-    dv = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
-    group = num_heads_q // num_heads_k
-    strides = (stride_qm, stride_dom)
-    if TENSOR_COPY == 2:
+    if first < seqlen_k:
+        group = num_heads_q // num_heads_k
         head = head_k * group
+        k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
+        v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
         bases = (
-            place(Q, z, stride_qz, head, stride_qh, z, 0), place(DOut, z, stride_doz, head, stride_doh, z, 0),
-            place(Lse, z, stride_lz, head, stride_lh, z, 0), place(Delta, z, stride_lz, head, stride_lh, z, 0),
-        )  # fmt: skip
-        dk, dv = visit_heads(
-            dk, dv, k, v, low, high, bases, strides,
-            (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn),
-            stride_bh, stride_qh, stride_doh, stride_lh, group, z * num_heads_q + head,
-            keys, start_q, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, dropout_p, seed,
-            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M,
-        )  # fmt: skip
-    else:
-        for member in range(group):
-            head = head_k * group + member
-            bases = (
-                place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm),
-                place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom),
-                place(Lse, z, stride_lz, head, stride_lh, start_q, 1),
-                place(Delta, z, stride_lz, head, stride_lh, start_q, 1),
-            )
-            sources = (
-                tile_source(bases[0], seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY),
-                tile_source(bases[1], seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY),
-                bases[2],
-                bases[3],
-            )
-            bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
-            # One loop, in which all tiles are masked: what several need at a time does not fit in the registers.
-            for start in tl.range(low, high, BLOCK_M):
-                dk, dv = add_queries(
-                    dk, dv, k, v, sources, bases, strides, member, start_q, start,
-                    keys, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias,
-                    (seed, z * num_heads_q + head, dropout_p),
-                    CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
-                )  # fmt: skip
-    dk_base = place(DK, z, stride_dkz, head_k, stride_dkh, start_k, stride_dkn)
-    dv_base = place(DV, z, stride_dvz, head_k, stride_dvh, start_k, stride_dvn)
-    store_tile(dk_base, first, seqlen_k, stride_dkn, head_dim, dk * sm_scale, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
-    store_tile(dv_base, first, seqlen_k, stride_dvn, head_dim, dv, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
+            place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm),
+            place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom),
+            place(Lse, z, stride_lz, head, stride_lh, start_q, 1),
+            place(Delta, z, stride_lz, head, stride_lh, start_q, 1),
+        )
+        sources = (
+            heads_source(bases[0], group, stride_qh, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY),
+            heads_source(
+                bases[1], group, stride_doh, seqlen_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY
+            ),
+        )
+        k = load_rows(k_base, first, seqlen_k, stride_kn, head_dim, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
+        v = load_rows(v_base, first, seqlen_k, stride_vn, head_dim, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
+        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
+        low, high = query_range(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
+        dk = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
+        dv = tl.zeros([BLOCK_N, BLOCK_DMODEL], dtype=tl.float32)
+        # One loop over the queries of all heads, in which all tiles are masked: what several need at a time does not
+        # fit in the registers.
+        tiles = tl.cdiv(high - low, BLOCK_M)
+        for step in tl.range(0, group * tiles):
+            member = step // tiles
+            dk, dv = add_queries(
+                dk, dv, k, v, sources, bases, (stride_qm, stride_dom), (stride_qh, stride_doh, stride_lh),
+                member, low + (step - member * tiles) * BLOCK_M, first + tl.arange(0, BLOCK_N),
+                seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window,
+                (place(Bias, z, stride_bz, head + member, stride_bh, z, 0), stride_bm, stride_bn),
+                (seed, z * num_heads_q + head + member, dropout_p),
+                CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_M, TENSOR_COPY,
+            )  # fmt: skip
+        dk_base = place(DK, z, stride_dkz, head_k, stride_dkh, start_k, stride_dkn)
+        dv_base = place(DV, z, stride_dvz, head_k, stride_dvh, start_k, stride_dvn)
+        store_tile(dk_base, first, seqlen_k, stride_dkn, head_dim, dk * sm_scale, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
+        store_tile(dv_base, first, seqlen_k, stride_dvn, head_dim, dv, PADDED_HEAD, BLOCK_N, BLOCK_DMODEL)
 
 
 @triton.jit
@@ -324,7 +249,7 @@ def visit_keys_backward(
     BIAS_TYPE: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """Add tiles of keys to dQ of a tile of queries; see `visit_keys` of the forward."""
-    for tile in tl.range(0, tiles, warp_specialize=TENSOR_COPY == 2):
+    for tile in tl.range(0, tiles):
         start = low + tile * BLOCK_N
         if MASKED:
             start += tl.where(start >= gap, gap_keys, 0)
@@ -357,68 +282,48 @@ def dq_tile(
     BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr,
 ):  # fmt: skip
     """dQ of one tile of queries of one head. dBias is written only where the window lets a key be seen."""
-    tl.static_assert(TENSOR_COPY < 2 or BIAS_TYPE == 0, "a warp group of its own cannot fetch a bias")
     start_q, start_k, seqlen_q, seqlen_k = sequence(
         z, cu_seqlens_q, cu_seqlens_k, num_seqlens, max_seqlen_q, max_seqlen_k
     )
     first = tile * BLOCK_M
-    head_k = head // (num_heads_q // num_heads_k)
-    rows = first + tl.arange(0, BLOCK_M)
-    # See dk_dv_tile: the place of the queries is no term of `rows`.
-    end_q = start_q + seqlen_q
-    q_base = place(Q, z, stride_qz, head, stride_qh, z, 0)
-    do_base = place(DOut, z, stride_doz, head, stride_doh, z, 0)
-    l_base = place(Lse, z, stride_lz, head, stride_lh, z, 0)
-    d_base = place(Delta, z, stride_lz, head, stride_lh, z, 0)
-    k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
-    v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
-    q_source = tile_source(q_base, end_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-    do_source = tile_source(do_base, end_q, stride_dom, head_dim, BLOCK_M, BLOCK_DMODEL, TENSOR_COPY)
-    q = load_tile(
-        q_source, q_base, start_q + first, end_q, stride_qm, head_dim, True, PADDED_HEAD,
-        BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
-    )  # fmt: skip
-    do = load_tile(
-        do_source, do_base, start_q + first, end_q, stride_dom, head_dim, True, PADDED_HEAD,
-        BLOCK_M, BLOCK_DMODEL, TENSOR_COPY,
-    )  # fmt: skip
-    if TENSOR_COPY == 2:
-        lse = tl.make_tensor_descriptor(l_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
-        delta = tl.make_tensor_descriptor(d_base, [end_q], [1], [BLOCK_M]).load([start_q + first])
-    else:
-        lse = tl.load(l_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
-        delta = tl.load(d_base + start_q + rows, mask=rows < seqlen_q, other=0.0)
-    lse = log2_sums(lse, BIAS_TYPE)
-    k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-    v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
-    window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
-    low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
-    scale = sm_scale * LOG2E
-    bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
-    db_base = place(DBias, z, stride_dbz, head, stride_dbh, z, 0)
-    drawing = (seed, z * num_heads_q + head, dropout_p)
-    dq = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
-    tiles, whole = partial_tiles(low, full_low, full_high, high, BLOCK_N)
-    if TENSOR_COPY == 2:
-        # One loop, in which all tiles are masked: a warp group of its own feeds it.
-        tiles = tl.cdiv(high - low, BLOCK_N)
-        whole = 0
-    else:
+    if first < seqlen_q:
+        head_k = head // (num_heads_q // num_heads_k)
+        rows = first + tl.arange(0, BLOCK_M)
+        q_base = place(Q, z, stride_qz, head, stride_qh, start_q, stride_qm)
+        do_base = place(DOut, z, stride_doz, head, stride_doh, start_q, stride_dom)
+        k_base = place(K, z, stride_kz, head_k, stride_kh, start_k, stride_kn)
+        v_base = place(V, z, stride_vz, head_k, stride_vh, start_k, stride_vn)
+        q = load_rows(q_base, first, seqlen_q, stride_qm, head_dim, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
+        do = load_rows(do_base, first, seqlen_q, stride_dom, head_dim, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
+        sums = rows < seqlen_q
+        lse = tl.load(place(Lse, z, stride_lz, head, stride_lh, start_q, 1) + rows, mask=sums, other=0.0)
+        delta = tl.load(place(Delta, z, stride_lz, head, stride_lh, start_q, 1) + rows, mask=sums, other=0.0)
+        lse = log2_sums(lse, BIAS_TYPE)
+        k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
+        window = make_window(seqlen_q, seqlen_k, window_left, window_right, bottom_right)
+        low, full_low, full_high, high = key_ranges(first, seqlen_q, seqlen_k, window, CAUSAL_TYPE, BLOCK_M, BLOCK_N)
+        bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
+        db_base = place(DBias, z, stride_dbz, head, stride_dbh, z, 0)
+        drawing = (seed, z * num_heads_q + head, dropout_p)
+        dq = tl.zeros([BLOCK_M, BLOCK_DMODEL], dtype=tl.float32)
         dq = visit_keys_backward(
             dq, q, do, lse, delta, (full_high - full_low) // BLOCK_N, full_low, full_low, 0,
             k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-            rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
+            rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing,
             db_base, stride_dbm, stride_dbn, store_dbias, False,
             CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
         )  # fmt: skip
-    dq = visit_keys_backward(
-        dq, q, do, lse, delta, tiles, low, full_low, whole, k_source, v_source, k_base, v_base, stride_kn, stride_vn,
-        rows, seqlen_q, seqlen_k, head_dim, scale, window, bias, drawing,
-        db_base, stride_dbm, stride_dbn, store_dbias, True,
-        CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
-    )  # fmt: skip
-    dq_base = place(DQ, z, stride_dqz, head, stride_dqh, start_q, stride_dqm)
-    store_tile(dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
+        tiles, whole = partial_tiles(low, full_low, full_high, high, BLOCK_N)
+        dq = visit_keys_backward(
+            dq, q, do, lse, delta, tiles, low, full_low, whole,
+            k_source, v_source, k_base, v_base, stride_kn, stride_vn,
+            rows, seqlen_q, seqlen_k, head_dim, sm_scale * LOG2E, window, bias, drawing,
+            db_base, stride_dbm, stride_dbn, store_dbias, True,
+            CAUSAL_TYPE, BLOCK_DMODEL, ENABLE_DROPOUT, PADDED_HEAD, BIAS_TYPE, BLOCK_N, TENSOR_COPY,
+        )  # fmt: skip
+        dq_base = place(DQ, z, stride_dqz, head, stride_dqh, start_q, stride_dqm)
+        store_tile(dq_base, first, seqlen_q, stride_dqm, head_dim, dq * sm_scale, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
 
 
 @triton.jit(do_not_specialize=SCALARS)
@@ -431,7 +336,7 @@ def bwd_kernel_dk_dv(
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = False,
 ):  # fmt: skip
     """dK and dV. Grid (tiles of keys, key heads, sequences)."""
     tile, head_k = tile_and_head(max_seqlen_q, CAUSAL_TYPE)
@@ -456,7 +361,7 @@ def bwd_kernel_dq(
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = False,
 ):  # fmt: skip
     """dQ and dBias. Grid (tiles of queries, query heads, sequences)."""
     # The last tiles see the most keys under a causal mask: they start first.
@@ -485,13 +390,12 @@ def bwd_kernel_fuse(
     num_heads_q, num_heads_k, max_seqlen_q, max_seqlen_k, head_dim,
     sm_scale, dropout_p, seed, window_left, window_right, bottom_right,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr, PADDED_HEAD: tl.constexpr,
-    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
+    BIAS_TYPE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TENSOR_COPY: tl.constexpr = False,
 ):  # fmt: skip
     """dK, dV and dQ. Grid (tiles of keys x key heads + tiles of queries x query heads, 1, sequences).
 
     The first programs make dK and dV, which take the longest; the others make dQ.
     """
-    tl.static_assert(TENSOR_COPY < 2, "bwd_kernel_fuse has several loops: no warp group of its own can feed them")
     program = tl.program_id(0)
     z = tl.program_id(2)
     tiles_k = tl.cdiv(max_seqlen_k, BLOCK_N)

@@ -16,6 +16,7 @@ from codegen.kernels.tiles import (
     in_window,
     kept,
     key_ranges,
+    load_rows,
     load_tile,
     make_window,
     matmul,
@@ -43,13 +44,12 @@ def attn_fwd(
     window_left, window_right, bottom_right,
     CAUSAL_TYPE: tl.constexpr, BLOCK_DMODEL: tl.constexpr, ENABLE_DROPOUT: tl.constexpr,
     PADDED_HEAD: tl.constexpr, BIAS_TYPE: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr, TENSOR_COPY: tl.constexpr = 0,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PRE_LOAD_V: tl.constexpr, TENSOR_COPY: tl.constexpr = False,
 ):  # fmt: skip
     """Grid (tiles of queries, query heads, sequences). Strides count elements; the head dim is contiguous.
 
     With `num_seqlens` > 0 all sequences are rows of one batch entry, parted by the cumulative lengths.
     """
-    tl.static_assert(TENSOR_COPY < 2, "attn_fwd has several loops: no warp group of its own can feed them")
     z = tl.program_id(2)
     # The last tiles see the most keys under a causal mask: they start first.
     tile, head = tile_and_head(max_seqlen_k, CAUSAL_TYPE)
@@ -67,10 +67,7 @@ def attn_fwd(
         bias = (place(Bias, z, stride_bz, head, stride_bh, z, 0), stride_bm, stride_bn)
         drawing = (seed, z * num_heads_q + head, dropout_p)
 
-        q_source = tile_source(q_base, seqlen_q, stride_qm, head_dim, BLOCK_M, BLOCK_DMODEL, 0)
-        q = load_tile(
-            q_source, q_base, first, seqlen_q, stride_qm, head_dim, True, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL, 0
-        )
+        q = load_rows(q_base, first, seqlen_q, stride_qm, head_dim, PADDED_HEAD, BLOCK_M, BLOCK_DMODEL)
         k_source = tile_source(k_base, seqlen_k, stride_kn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
         v_source = tile_source(v_base, seqlen_k, stride_vn, head_dim, BLOCK_N, BLOCK_DMODEL, TENSOR_COPY)
 

@@ -79,10 +79,24 @@ def tile_source(
     32 bits hold the offsets: callers keep the stride of rows below 2^23 elements. Descriptors need `base` and the
     stride of rows at multiples of 16 bytes.
     """
-    if TENSOR_COPY != 0:
+    if TENSOR_COPY:
         return tl.make_tensor_descriptor(base, [rows, head_dim], [stride, 1], [ROWS, BLOCK_DMODEL])
     else:  # noqa: RET505 the compiler follows only the branch that a constant selects, but all that stands behind it
         return tl.arange(0, ROWS)[:, None] * stride + tl.arange(0, BLOCK_DMODEL)[None, :]
+
+
+@triton.jit
+def heads_source(
+    base, heads, stride_head, rows, stride, head_dim, ROWS: tl.constexpr, BLOCK_DMODEL: tl.constexpr,
+    TENSOR_COPY: tl.constexpr,
+):  # fmt: skip
+    """Like `tile_source`, for tiles of several heads; a descriptor is of all, so that a loop over them makes none."""
+    if TENSOR_COPY:
+        return tl.make_tensor_descriptor(
+            base, [heads, rows, head_dim], [stride_head, stride, 1], [1, ROWS, BLOCK_DMODEL]
+        )
+    else:  # noqa: RET505 as above
+        return tile_source(base, rows, stride, head_dim, ROWS, BLOCK_DMODEL, False)
 
 
 @triton.jit
@@ -94,7 +108,7 @@ def load_tile(
 
     Without BOUNDED the tile must lie inside.
     """
-    if TENSOR_COPY != 0:
+    if TENSOR_COPY:
         tile = source.load([first, 0])
     else:
         places = base + tl.cast(first, tl.int64) * stride + source
@@ -109,6 +123,15 @@ def load_tile(
         else:
             tile = tl.load(places)
     return tile
+
+
+@triton.jit
+def load_rows(
+    base, first, rows, stride, head_dim, PADDED_HEAD: tl.constexpr, ROWS: tl.constexpr, BLOCK_DMODEL: tl.constexpr
+):  # fmt: skip
+    """A tile that is fetched once, before a loop: bounded, and not worth a descriptor."""
+    source = tile_source(base, rows, stride, head_dim, ROWS, BLOCK_DMODEL, False)
+    return load_tile(source, base, first, rows, stride, head_dim, True, PADDED_HEAD, ROWS, BLOCK_DMODEL, False)
 
 
 @triton.jit

@@ -36,7 +36,7 @@ class Case:
     layout: str = "heads"
     fused: bool = False
     tile: tuple[int, int] = (32, 16)
-    copy: int = 0
+    copy: bool = False
     early: bool = False
     autograd: bool = False
 
@@ -133,6 +133,9 @@ GROUPS: dict[str, dict[str, Case]] = {
         "zero": Case(sm_scale=0.0),
         "zero, causal": Case(sm_scale=0.0, window=CAUSAL),
         "large": Case(sm_scale=9.0, window=CAUSAL),
+        "large, few keys": Case("float16", sm_scale=30.0, keys=3),
+        "large, few keys, copies": Case("float16", sm_scale=30.0, keys=3, copy=True),
+        "large and negative": Case(sm_scale=-30.0),
     },
     "sequences": {
         "some empty": Case(lengths=EMPTY_ONES),
@@ -149,23 +152,20 @@ GROUPS: dict[str, dict[str, Case]] = {
         "through autograd": Case(lengths=EMPTY_ONES, window=CAUSAL, autograd=True),
     },
     "copies": {
-        "1": Case("float16", copy=1),
-        "1, causal": Case("bfloat16", copy=1, window=CAUSAL, bottom_right=True),
-        "1, window, groups": Case("float16", copy=1, heads=4, key_heads=2, window=(9, 4)),
-        "1, padded head": Case("float16", copy=1, head_dim=40, window=CAUSAL),
-        "1, sequences": Case("float16", copy=1, lengths=EMPTY_ONES, window=CAUSAL, bottom_right=True),
-        "1, bias, dropout, fused": Case("float16", copy=1, bias="full", dropout=0.3, fused=True),
-        "1, rows before heads": Case("float16", copy=1, batch=2, heads=4, key_heads=2, layout="rows"),
-        "1, negative scale": Case("float16", copy=1, sm_scale=-0.3),
-        "1, unaligned, so 0": Case("float16", copy=1, head_dim=33),
-        "2": Case("float16", copy=2),
-        "2, causal": Case("bfloat16", copy=2, window=CAUSAL, bottom_right=True),
-        "2, window, groups": Case("float16", copy=2, batch=2, heads=6, key_heads=2, window=(9, 4)),
-        "2, narrow window": Case("float16", copy=2, rows=67, keys=61, window=(-3, 9)),
-        "2, padded head, dropout": Case("float16", copy=2, head_dim=40, window=CAUSAL, dropout=0.3),
-        "2, rows before heads": Case("float16", copy=2, batch=2, heads=4, key_heads=2, layout="rows"),
-        "2, no keys": Case("float16", copy=2, keys=0),
-        "2, sequences, so 1": Case("float16", copy=2, lengths=EMPTY_ONES, window=CAUSAL),
+        "plain": Case("float16", copy=True),
+        "causal": Case("bfloat16", copy=True, window=CAUSAL, bottom_right=True),
+        "window, groups": Case("float16", copy=True, batch=2, heads=6, key_heads=2, window=(9, 4)),
+        "narrow window": Case("float16", copy=True, rows=67, keys=61, window=(-3, 9)),
+        "padded head, dropout": Case("float16", copy=True, head_dim=40, window=CAUSAL, dropout=0.3),
+        "sequences": Case("float16", copy=True, lengths=EMPTY_ONES, window=CAUSAL, bottom_right=True),
+        "sequences, groups": Case("float16", copy=True, lengths=EMPTY_ONES, heads=4, key_heads=2),
+        "bias, dropout, fused": Case("float16", copy=True, bias="full", dropout=0.3, fused=True),
+        "rows before heads": Case("float16", copy=True, batch=2, heads=4, key_heads=2, layout="rows"),
+        "gaps between rows": Case("float16", copy=True, batch=2, layout="gaps"),
+        "negative scale": Case("float16", copy=True, sm_scale=-0.3),
+        "no keys": Case("float16", copy=True, keys=0),
+        "early, causal, fused": Case("float16", copy=True, early=True, window=CAUSAL, fused=True),
+        "unaligned, so without": Case("float16", copy=True, head_dim=33),
     },
     "tiles": {
         "16 by 16": Case(tile=(16, 16), window=CAUSAL),

@@ -43,6 +43,8 @@ LEAST = 1e-6
 PRECISION = {"fp16": 1e-3, "bf16": 8e-3, "fp32": 1e-6}
 # Two results in 16 bits are this close to each other.
 LARGEST_DIFFERENCE = 2e-2
+# How often forward and backward are repeated, to see whether the results stay the same to the bit.
+REPEATS = 25
 # What one timing takes, in milliseconds.
 WARM_UP, MEASURE = 10, 50
 BACK_ENDS = {
@@ -69,7 +71,7 @@ class Case:
     dropout: float = 0.0
     sm_scale: float | None = None
     lengths: tuple[tuple[int, int], ...] = ()
-    copy: int = 0
+    copy: bool = False
     fused: bool = False
 
     def divided(self, by: int) -> Case:
@@ -94,7 +96,7 @@ def cases() -> Iterator[Case]:
         for head_dim in (32, 64, 128, 256):
             yield Case(dtype, head_dim=head_dim, rows=2048, keys=2048)
             yield Case(dtype, head_dim=head_dim, rows=1999, keys=2053, window=CAUSAL, bottom_right=True)
-    for copy in (0, 1, 2):
+    for copy in (False, True):
         yield Case(copy=copy, rows=4096, keys=4096, batch=1)
         yield Case(copy=copy, rows=4096, keys=4096, batch=1, window=CAUSAL)
         yield Case(copy=copy, rows=1021, keys=3001, window=CAUSAL, bottom_right=True)
@@ -105,7 +107,7 @@ def cases() -> Iterator[Case]:
         yield Case(copy=copy, head_dim=80, rows=1500, keys=1500, window=CAUSAL)
         yield Case(copy=copy, lengths=UNLIKE, window=CAUSAL, bottom_right=True)
         yield Case(copy=copy, lengths=UNLIKE, heads=6, key_heads=2, head_dim=64)
-    for copy in (0, 1):
+    for copy in (False, True):
         yield Case(copy=copy, bias=True, rows=1025, keys=1500)
         yield Case(copy=copy, bias=True, dropout=0.2, rows=1025, keys=900, window=CAUSAL, fused=True)
         yield Case(copy=copy, dropout=0.1, rows=2048, keys=2048, window=CAUSAL)
@@ -119,20 +121,16 @@ def cases() -> Iterator[Case]:
     yield Case(sm_scale=0.0, rows=777, keys=777, window=CAUSAL)
 
 
-def safe_config(copy: int, iface: str, functional: Mapping[str, Any]) -> Config:
-    """A config with which a kernel fits an sm_90, for one way of copying tiles."""
+def safe_config(copy: bool, iface: str, functional: Mapping[str, Any]) -> Config:
+    """A config with which a kernel fits an sm_90."""
     wide = functional["BLOCK_DMODEL"] > 128
     if iface == "bwd_preprocess":
         return {"BLOCK_M": 64, "num_warps": 4}
     if functional["Q_dtype"] == "fp32":
         return {"BLOCK_M": 32, "BLOCK_N": 16, "PRE_LOAD_V": False, "num_warps": 4, "num_stages": 1}
-    config = {"BLOCK_M": 64, "BLOCK_N": 32 if wide else 64, "num_warps": 8 if wide else 4, "num_stages": 2}
-    if iface == "attn_fwd":
-        return {**config, "PRE_LOAD_V": False, "TENSOR_COPY": min(copy, 1)}
-    if copy == 2:
-        parted = {"bwd_kernel_dq": {"BLOCK_M": 128}, "bwd_kernel_dk_dv": {"BLOCK_N": 128}}
-        return {**config, **parted[iface], "TENSOR_COPY": 2}
-    return {**config, "num_stages": 1 if wide else 2, "TENSOR_COPY": copy}
+    warps, stages = (8, 1) if wide else (4, 2)
+    config = {"BLOCK_M": 64, "BLOCK_N": 32 if wide else 64, "num_warps": warps, "num_stages": stages}
+    return {**config, "PRE_LOAD_V": False, "TENSOR_COPY": copy}
 
 
 def problem_of(case: Case, device: str) -> Problem:
@@ -305,35 +303,36 @@ def field(iface: str, head_dim: int) -> list[Config]:
 # Tile of queries, tile of keys, warps, stages, TENSOR_COPY, and for the forward PRE_LOAD_V.
 FIELDS: dict[tuple[str, int], tuple[tuple[Any, ...], ...]] = {
     ("attn_fwd", 128): (
-        (64, 64, 4, 3, 1, True), (128, 64, 4, 2, 1, False), (128, 64, 8, 3, 1, True), (128, 64, 4, 2, 1, True),
-        (128, 128, 8, 2, 1, True), (64, 64, 4, 2, 1, False), (128, 128, 8, 2, 0, False), (128, 64, 8, 3, 0, True),
-        (64, 64, 4, 2, 0, True),
+        (64, 64, 4, 3, True, True), (128, 64, 4, 2, True, False), (128, 64, 8, 3, True, True),
+        (128, 64, 4, 2, True, True), (128, 128, 8, 2, True, True), (64, 64, 4, 2, True, False),
+        (128, 128, 8, 2, False, False), (128, 64, 8, 3, False, True), (64, 64, 4, 2, False, True),
     ),
     ("attn_fwd", 64): (
-        (128, 64, 8, 3, 1, True), (128, 64, 4, 3, 1, True), (64, 64, 4, 3, 1, True), (128, 128, 4, 2, 1, True),
-        (64, 64, 4, 4, 1, True), (128, 64, 8, 4, 1, True), (128, 64, 4, 3, 1, False), (128, 64, 8, 3, 0, True),
+        (64, 64, 4, 3, True, True), (128, 64, 8, 3, True, True), (128, 64, 4, 3, True, True),
+        (128, 128, 4, 2, True, True), (64, 64, 4, 4, True, True), (128, 64, 8, 4, True, True),
+        (128, 64, 4, 3, True, False), (128, 64, 8, 3, False, True),
     ),
     ("bwd_kernel_dk_dv", 128): (
-        (64, 128, 4, 2, 2), (64, 64, 4, 2, 1), (64, 128, 4, 3, 2), (64, 128, 8, 2, 1), (64, 128, 8, 2, 0),
-        (64, 64, 4, 2, 0),
+        (64, 64, 4, 2, True), (64, 128, 8, 2, True), (64, 64, 4, 1, True), (32, 64, 4, 3, True),
+        (64, 128, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_dk_dv", 64): (
-        (128, 128, 4, 2, 2), (128, 64, 4, 2, 1), (64, 128, 4, 2, 2), (64, 128, 4, 3, 2), (64, 64, 4, 2, 1),
-        (64, 128, 8, 2, 1), (64, 128, 8, 2, 0), (64, 64, 4, 2, 0),
+        (128, 64, 4, 2, True), (64, 64, 4, 2, True), (64, 64, 4, 3, True), (128, 128, 8, 2, True),
+        (64, 128, 4, 2, True), (64, 128, 8, 2, True), (64, 128, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_dq", 128): (
-        (128, 64, 4, 2, 2), (64, 64, 4, 2, 1), (128, 64, 4, 3, 2), (64, 64, 4, 1, 1), (128, 64, 8, 2, 1),
-        (128, 64, 8, 2, 0), (64, 64, 4, 2, 0),
+        (64, 64, 4, 2, True), (64, 128, 4, 1, True), (64, 64, 4, 1, True), (64, 32, 4, 3, True), (128, 64, 8, 2, True),
+        (128, 64, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_dq", 64): (
-        (64, 64, 4, 2, 1), (64, 128, 4, 2, 1), (64, 64, 4, 3, 1), (128, 64, 4, 2, 2), (128, 128, 4, 2, 2),
-        (128, 64, 8, 2, 1), (128, 64, 8, 2, 0), (64, 64, 4, 2, 0),
+        (64, 64, 4, 3, True), (64, 64, 4, 2, True), (64, 128, 4, 2, True), (128, 64, 4, 3, True),
+        (128, 64, 8, 2, True), (128, 128, 8, 2, True), (128, 64, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_fuse", 128): (
-        (64, 64, 4, 2, 1), (64, 128, 8, 2, 1), (64, 64, 4, 1, 1), (64, 64, 4, 2, 0),
+        (64, 64, 4, 2, True), (64, 64, 4, 1, True), (64, 128, 8, 2, True), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_fuse", 64): (
-        (64, 64, 4, 2, 1), (128, 64, 4, 2, 1), (64, 128, 8, 2, 1), (64, 64, 4, 2, 0),
+        (128, 64, 4, 2, True), (64, 64, 4, 2, True), (64, 64, 4, 3, True), (64, 64, 4, 2, False),
     ),
 }  # fmt: skip
 
@@ -369,6 +368,11 @@ class Buffers:
         backward(
             self.q, self.k, self.v, None, problem, self.out, self.lse, self.do, self.dq, self.dk, self.dv, None
         )  # fmt: skip
+
+    @property
+    def results(self) -> tuple[torch.Tensor, ...]:
+        """What forward and backward fill."""
+        return self.out, self.dq, self.dk, self.dv
 
     def run(self, iface: str, problem: Problem) -> None:
         """Launch what contains an interface."""
@@ -454,6 +458,20 @@ def of_pytorch(buffers: Buffers) -> tuple[dict[str, Any], list[torch.Tensor]]:
     return times, answer
 
 
+def repeated(buffers: Buffers, problem: Problem) -> list[torch.Tensor]:
+    """Forward and backward once more, into memory that is NaN before."""
+    for result in buffers.results:
+        result.fill_(math.nan)
+    buffers.forward(problem)
+    buffers.backward(problem)
+    return [result.clone() for result in buffers.results]
+
+
+def same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+    """Whether results are the same to the bit; NaN is like nothing."""
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
 def measure(shape: Shape, tuned: dict[str, Any]) -> dict[str, Any]:
     """Time forward and backward as a whole with tuned kernels, beside PyTorch's; compare the results."""
     buffers = Buffers(shape)
@@ -461,13 +479,20 @@ def measure(shape: Shape, tuned: dict[str, Any]) -> dict[str, Any]:
     def best(iface: str, functional: Mapping[str, Any], sizes: tuple[int, int]) -> Config:
         return dict(tuned[iface]["best"]["config"])
 
-    ours = {"forward": milliseconds(lambda: buffers.forward(buffers.problem(best)))}
-    ours["split"] = milliseconds(lambda: buffers.backward(buffers.problem(best)))
-    theirs, answer = of_pytorch(buffers)
-    own = (buffers.out, buffers.dq, buffers.dk, buffers.dv)
-    errors = [error(mine, their.double()) for mine, their in zip(own, answer, strict=True)]
-    ours["fused"] = milliseconds(lambda: buffers.backward(buffers.problem(best, fused=True)))
+    split, fused = buffers.problem(best), buffers.problem(best, fused=True)
+    ours = {
+        "forward": milliseconds(partial(buffers.forward, split)),
+        "split": milliseconds(partial(buffers.backward, split)),
+        "fused": milliseconds(partial(buffers.backward, fused)),
+    }
     ours["backward"] = min(ours["split"], ours["fused"])
+    theirs, answer = of_pytorch(buffers)
+    difference, changed = 0.0, 0
+    for problem in (split, fused):
+        first = repeated(buffers, problem)
+        errors = [error(mine, their.double()) for mine, their in zip(first, answer, strict=True)]
+        difference = max(difference, *(math.inf if math.isnan(off) else off for off in errors))
+        changed += sum(not same(first, repeated(buffers, problem)) for _ in range(REPEATS))
     ratios = {}
     for way in ("forward", "backward"):
         times = {name: row[way] for name, row in theirs.items() if way in row}
@@ -475,7 +500,7 @@ def measure(shape: Shape, tuned: dict[str, Any]) -> dict[str, Any]:
         ratios[way] = {"fastest": fastest, "ratio": times[fastest] / ours[way]}
     return {
         "shape": shape.name, "flops": shape.flops, "ours": ours, "pytorch": theirs, "ratios": ratios,
-        "difference": dict(zip(("out", "dq", "dk", "dv"), errors, strict=True)),
+        "difference": difference, "changed": changed,
     }  # fmt: skip
 
 
@@ -497,7 +522,7 @@ def speed(options: argparse.Namespace) -> int:
     tuned = {}
     for kind, shape in kinds.items():
         buffers = Buffers(shape)
-        buffers.forward(buffers.problem(lambda iface, functional, sizes: safe_config(0, iface, functional)))
+        buffers.forward(buffers.problem(lambda iface, functional, sizes: safe_config(False, iface, functional)))
         tuned[kind] = {iface: tune(buffers, iface, options.field) for iface in IFACES}
         for iface, found in tuned[kind].items():
             print(f"{shape.name:42} {iface:18} {found['best']['ms']:8.3f} ms  {found['best']['config']}", flush=True)
@@ -510,9 +535,10 @@ def speed(options: argparse.Namespace) -> int:
     for way in ("forward", "backward"):
         ratios = [row["ratios"][way]["ratio"] for row in rows]
         print(f"{way}: ratios {min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}")
-    worst = max(max(row["difference"].values()) for row in rows)
+    worst, changed = max(row["difference"] for row in rows), sum(row["changed"] for row in rows)
     print(f"largest difference from PyTorch's results: {worst:.1e} of their root mean square")
-    return 0 if worst < LARGEST_DIFFERENCE else 1
+    print(f"{changed} of {2 * REPEATS * len(rows)} repetitions gave other bits")
+    return 0 if worst < LARGEST_DIFFERENCE and not changed else 1
 
 
 def _print_row(shape: Shape, row: dict[str, Any]) -> None:
