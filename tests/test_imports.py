@@ -32,11 +32,12 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-# What only the modules that measure, compile, verify or compare may load.
-HEAVY = ("torch", "triton", "scipy", "deepdiff")
+# What only the modules that measure, compile, launch, verify or compare may load.
+HEAVY = ("torch", "triton", "cuda", "scipy", "deepdiff")
 MAY_LOAD = {
-    "torch": ("codegen.aot", "codegen.kernels", "txtdb.tune"),
-    "triton": ("codegen.aot", "codegen.kernels", "txtdb.tune"),
+    "torch": ("codegen.aot", "codegen.kernels", "codegen.runtime", "codegen.tuning", "txtdb.tune"),
+    "triton": ("codegen.aot", "codegen.kernels", "codegen.tuning", "txtdb.tune"),
+    "cuda": ("codegen.runtime",),
     "scipy": ("txtdb.tune", "txtdb.evidence"),
     "deepdiff": ("txtdb.diff", "txtdb.review"),
 }
@@ -131,6 +132,11 @@ def test_a_module_imports_nothing_from_above(imports: dict[str, Import], module:
 def test_a_module_of_codegen_loads_what_it_needs(imports: dict[str, Import], module: str) -> None:
     assert too_heavy(module, imports[module]) == []
     assert imports[module].printed == ""
+
+
+@pytest.mark.parametrize("module", ["codegen.kernels.attention", "codegen.kernels.reference", "codegen.runtime"])
+def test_images_of_a_pack_are_called_without_triton(imports: dict[str, Import], module: str) -> None:
+    assert "triton" not in (*imports[module].loaded, imports[module].missing)
 
 
 def test_the_facade_loads_what_a_database_needs() -> None:

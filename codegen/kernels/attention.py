@@ -4,7 +4,7 @@
 
 Which config a launch uses comes from a `choose` function (interface, functional, sizes) → config fields, and who
 launches from a `launch` function, so that the same code runs on fixed configs, on a database, inside a tuner and on
-images that were compiled ahead of time.
+images that were compiled ahead of time. Only `jit_launch` needs Triton.
 """
 
 from __future__ import annotations
@@ -14,10 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import triton
-
-from codegen.kernels.backward import bwd_kernel_dk_dv, bwd_kernel_dq, bwd_kernel_fuse, bwd_preprocess
-from codegen.kernels.forward import attn_fwd
 
 HEAD_DIMS = (32, 64, 128, 256)
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
@@ -35,11 +31,13 @@ Config = Mapping[str, Any]
 Choose = Callable[[str, Mapping[str, Any], tuple[int, int]], Config]
 Grid = Callable[[Config], tuple[int, ...]]
 Args = dict[str, Any]
-# (interface, kernel, grid of a config, functional, config, the kernel's other arguments by name)
-Launch = Callable[[str, Any, Grid, Mapping[str, Any], Config, Args], None]
+# (interface, grid of a config, functional, config, the kernel's other arguments by name)
+Launch = Callable[[str, Grid, Mapping[str, Any], Config, Args], None]
 
-# Config fields that are options of the compiler. Those of the other vendor's compiler change nothing.
-_OPTIONS = ("num_warps", "num_stages", *(("waves_per_eu",) if torch.version.hip else ("maxnreg",)))
+# The operator of the backward, and the back end of it that makes dK, dV and dQ in one launch.
+BACKWARD = "op_attn_bwd"
+FUSED = "triton_fused"
+
 _COPIED_STRIDES = frozenset(
     f"stride_{name}" for name in ["qz", "qh", "qm", "kz", "kh", "kn", "vz", "vh", "vn", "doz", "doh", "dom"]
 )
@@ -56,24 +54,20 @@ def fixed_choice(iface: str, functional: Mapping[str, Any], sizes: tuple[int, in
     return config
 
 
-def jit_launch(
-    iface: str, kernel: Any, grid: Grid, functional: Mapping[str, Any], config: Config, arguments: Args
-) -> None:
-    """Start a kernel, compiled for the current device when it is new.
+def jit_launch(iface: str, grid: Grid, functional: Mapping[str, Any], config: Config, arguments: Args) -> None:
+    """Start a kernel, compiled for the current device when it is new."""
+    # Not above: images of a pack are launched where there is no Triton.
+    from codegen.kernels.jit import KERNELS, start
 
-    `TENSOR_COPY` is a matter of speed alone: where the tensors do not allow it, it is left out.
-    """
-    constants = {name: value for name, value in {**functional, **config}.items() if name in kernel.arg_names}
-    if constants.get("TENSOR_COPY"):
-        constants["TENSOR_COPY"] = copyable(arguments)
-        triton.set_allocator(_scratch)
-    options = {name: config[name] for name in _OPTIONS if config.get(name)}
-    kernel[grid(config)](**arguments, **constants, **options)
+    start(KERNELS[iface], grid(config), compiled_values(functional, config, arguments), arguments)
 
 
-def _scratch(size: int, alignment: int, stream: int | None) -> torch.Tensor:
-    """Memory in which a launch builds its tensor descriptors."""
-    return torch.empty(size, dtype=torch.int8, device="cuda")
+def compiled_values(functional: Mapping[str, Any], config: Config, arguments: Args) -> dict[str, Any]:
+    """What a kernel is compiled for. `TENSOR_COPY`, a matter of speed alone, is left out where tensors forbid it."""
+    values = {**functional, **config}
+    if values.get("TENSOR_COPY"):
+        values["TENSOR_COPY"] = copyable(arguments)
+    return values
 
 
 def copyable(arguments: Args) -> bool:
@@ -93,7 +87,8 @@ class Problem:
     side, and no mask at all when both are None. Either may be negative. `bottom_right` puts the last query opposite
     to the last key. With `cu_seqlens` Q, K and V are (rows of all sequences, heads, head dim), else (batch, heads,
     rows, head dim). The same `seed` gives the same draw of `dropout`, also in the backward. `choose` gives the config
-    of a launch, `launch` makes it.
+    of a launch, `launch` makes it. `fused_backward` makes dK, dV and dQ in one launch; None asks `choose` for the
+    `backend` of `op_attn_bwd`.
     """
 
     sm_scale: float
@@ -105,7 +100,7 @@ class Problem:
     cu_seqlens_k: torch.Tensor | None = None
     max_seqlen_q: int = 0
     max_seqlen_k: int = 0
-    fused_backward: bool = False
+    fused_backward: bool | None = False
     choose: Choose = fixed_choice
     launch: Launch = jit_launch
 
@@ -131,7 +126,7 @@ def attention(
     cu_seqlens_k: torch.Tensor | None = None,
     max_seqlen_q: int = 0,
     max_seqlen_k: int = 0,
-    fused_backward: bool = False,
+    fused_backward: bool | None = False,
     choose: Choose = fixed_choice,
     launch: Launch = jit_launch,
 ) -> torch.Tensor:
@@ -246,7 +241,8 @@ def sums_strides(sums: torch.Tensor) -> dict[str, int]:
 def bias_arguments(bias: torch.Tensor | None, like: torch.Tensor, letter: str, argument: str) -> Args:
     """A bias (or its gradient) and its four strides; without one a stand-in that nothing reads."""
     names = [f"stride_{letter}{axis}" for axis in "zhmn"]
-    given = (0, 0, 0, 0) if bias is None else bias.stride()
+    # Images take keys that lie one after the other for granted, in a stand-in as well.
+    given = (0, 0, 0, 1) if bias is None else bias.stride()
     return {argument: like if bias is None else bias, **dict(zip(names, given, strict=True))}
 
 
@@ -291,11 +287,11 @@ class Call:
 
     def tiles_q(self, config: Config) -> int:
         """Tiles of queries of the longest sequence."""
-        return int(triton.cdiv(self.problem.max_seqlen_q, config["BLOCK_M"]))
+        return -(-self.problem.max_seqlen_q // int(config["BLOCK_M"]))
 
     def tiles_k(self, config: Config) -> int:
         """Tiles of keys of the longest sequence."""
-        return int(triton.cdiv(self.problem.max_seqlen_k, config["BLOCK_N"]))
+        return -(-self.problem.max_seqlen_k // int(config["BLOCK_N"]))
 
     def by_query(self, config: Config) -> tuple[int, ...]:
         """One program for each tile of queries of a query head."""
@@ -309,11 +305,20 @@ class Call:
         """The programs of `by_key`, then those of `by_query`, numbered through."""
         return self.tiles_k(config) * self.key_heads + self.tiles_q(config) * self.query_heads, 1, self.sequences
 
-    def start(self, iface: str, kernel: Any, grid: Grid, arguments: Args) -> None:
-        """Launch a kernel with the config that is chosen for it."""
+    def choice(self, iface: str) -> Config:
+        """The config that is chosen for an interface."""
         problem = self.problem
-        config = problem.choose(iface, self.functional, (problem.max_seqlen_q, problem.max_seqlen_k))
-        problem.launch(iface, kernel, grid, self.functional, config, arguments)
+        return problem.choose(iface, self.functional, (problem.max_seqlen_q, problem.max_seqlen_k))
+
+    @property
+    def fused(self) -> bool:
+        """Whether the backward makes dK, dV and dQ in one launch."""
+        given = self.problem.fused_backward
+        return bool(self.choice(BACKWARD)["backend"] == FUSED) if given is None else given
+
+    def start(self, iface: str, grid: Grid, arguments: Args) -> None:
+        """Launch a kernel with the config that is chosen for it."""
+        self.problem.launch(iface, grid, self.functional, self.choice(iface), arguments)
 
 
 def call_of(q: torch.Tensor, k: torch.Tensor, bias: torch.Tensor | None, problem: Problem) -> Call:
@@ -336,7 +341,7 @@ def forward(
         **common_arguments(q, k, v, problem), **bias_arguments(bias, q, "b", "Bias"),
         "Out": out, **strides(out, "zhm", "o"), "Lse": lse, **sums_strides(lse),
     }  # fmt: skip
-    call.start("attn_fwd", attn_fwd, call.by_query, arguments)
+    call.start("attn_fwd", call.by_query, arguments)
 
 
 def backward(
@@ -364,7 +369,7 @@ def backward(
     sums = {"Delta": delta, **sums_strides(delta)}
     names = ("cu_seqlens_q", "num_seqlens", "max_seqlen_q", "head_dim")
     rows = {"Out": out, **strides(out, "zhm", "o"), **gradient, **sums, **{name: shared[name] for name in names}}
-    call.start("bwd_preprocess", bwd_preprocess, call.by_query, rows)
+    call.start("bwd_preprocess", call.by_query, rows)
 
     common = {**shared, **bias_arguments(bias, q, "b", "Bias"), **gradient, "Lse": lse, **sums}
     keys = {"DK": dk, "DV": dv, **strides(dk, "zhn", "dk"), **strides(dv, "zhn", "dv")}
@@ -372,11 +377,11 @@ def backward(
         "DQ": dq, **strides(dq, "zhm", "dq"), **bias_arguments(dbias, q, "db", "DBias"),
         "store_dbias": int(dbias is not None),
     }  # fmt: skip
-    if problem.fused_backward:
-        call.start("bwd_kernel_fuse", bwd_kernel_fuse, call.by_both, {**common, **keys, **queries})
+    if call.fused:
+        call.start("bwd_kernel_fuse", call.by_both, {**common, **keys, **queries})
     else:
-        call.start("bwd_kernel_dk_dv", bwd_kernel_dk_dv, call.by_key, {**common, **keys})
-        call.start("bwd_kernel_dq", bwd_kernel_dq, call.by_query, {**common, **queries})
+        call.start("bwd_kernel_dk_dv", call.by_key, {**common, **keys})
+        call.start("bwd_kernel_dq", call.by_query, {**common, **queries})
 
 
 def _wide(bias: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.build import F1, F2, S0, SCHEMA, TABLE_A, TABLE_B, patch, table, write_files
+from tests.evidence.made import by_hand, run_of, schema, unraced
+from txtdb.evidence.files import evidence_digest, write_evidence
 
 B, A = "gfxB/attn_fwd.txtdb", "gfxA/attn_fwd.txtdb"
 DIGEST = "sha256:" + "0" * 64
@@ -99,6 +101,18 @@ def _patch(rows: list[str], *directives: str, name: str = "0010-x", key: str = F
 def _pin(old: str, new: str) -> dict[str, str | None]:
     assert old in PIN, old
     return {"gfxB/pins.toml": PIN.replace(old, new)}
+
+
+def _evidence(text: str) -> dict[str, str | None]:
+    """A patch of one cell with an evidence file of this content."""
+    digest = evidence_digest(text.encode())
+    return {**_patch(["64 b . ."], f"evidence run.json {digest}"), "gfxB/evidence/run.json": text}
+
+
+def _run(**change: object) -> dict[str, str | None]:
+    """A patch of one cell with the evidence of a run that is otherwise sound."""
+    run = run_of([by_hand(unraced("b"), 0)], **change)
+    return _evidence(write_evidence(run, schema()).decode())
 
 
 _NUMBERS = " ".join(map(str, range(1500)))
@@ -224,4 +238,7 @@ FIXTURES: dict[str, Fixture] = {
         _b("#! origin hand test", f"#! evidence run.json {DIGEST}") | {"gfxB/evidence/run.json": "{}"},
         ("evidence-digest",),
     ),
+    "bad-evidence": Fixture(_evidence("{}"), ("bad-evidence",)),
+    "unlike-evidence": Fixture(_run(arch="gfxA"), ("unlike-evidence",)),
+    "partial-evidence": Fixture(_run(planned=2), ("partial-evidence",)),
 }

@@ -14,23 +14,31 @@ import txtdb
 from tools.docs.examples import REPO
 
 TXTDB, CODEGEN = Path(txtdb.__file__).parent, Path(codegen.__file__).parent
+AOT_COMMAND = CODEGEN / "aot_command.py"
 DOCS = REPO / "docs"
 
 # Page → the files whose ids it explains.
 PAGES: dict[str, list[Path]] = {
     "import-export.md": sorted((TXTDB / "formats").glob("*.py")),
+    "evidence.md": sorted((TXTDB / "evidence").glob("*.py")),
     "commands.md": sorted(
         path
         for package in ("editing", "views", "diff", "patching", "merge", "cli")
         for path in (TXTDB / package).glob("*.py")
     ),
-    "codegen.md": sorted(path for path in CODEGEN.glob("*.py") if path.name != "aot_command.py"),
+    "tuning-tutorial.md": [
+        TXTDB / "tune" / f"{name}.py" for name in ("choosing", "fields", "job", "journal", "publish", "session")
+    ],
+    "codegen.md": sorted(path for path in CODEGEN.glob("*.py") if path.name != AOT_COMMAND.name),
+    "aot.md": [*sorted((CODEGEN / "aot").glob("*.py")), AOT_COMMAND],
+    "runtime.md": sorted((CODEGEN / "runtime").glob("*.py")),
 }
 # Texts of the form of an id that are none: encodings, words of git, names of git's settings.
 OTHER = {
     "utf-8", "utf-8-sig", "rev-parse", "cat-file", "ls-tree", "ls-files", "check-attr", "merge-file", "merge-base",
     "merge-driver", "txtdb-ancestor",
 }  # fmt: skip
+LAUNCH_FAULTS = ("LaunchFault", "Unsupported", "NoKernel", "Misaligned", "DriverFault")
 ID = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
@@ -52,7 +60,7 @@ def _ids(tree: ast.AST) -> Iterator[str]:
 
 def _reports(function: ast.expr) -> bool:
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-    return name in ("Fault", "Finding", "fault", "faults", "_fault", "_write_fault")
+    return name in ("Fault", "Finding", "fault", "faults", "_fault", "_write_fault", *LAUNCH_FAULTS)
 
 
 def _id(node: ast.AST) -> Iterator[str]:

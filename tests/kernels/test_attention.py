@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed")
 
 from codegen.kernels import attention as kernels  # noqa: E402 after the skips
-from codegen.kernels import reference  # noqa: E402
+from codegen.kernels import jit, reference  # noqa: E402
 
 SCHEMAS = Path(__file__).parents[2] / "amd" / "schema"
 
@@ -100,10 +100,10 @@ class Recorder:
     """Takes the place of launches and keeps what they were."""
 
     def __init__(self) -> None:
-        self.launches: list[tuple[str, Any, tuple[int, ...], dict[str, Any]]] = []
+        self.launches: list[tuple[str, tuple[int, ...], dict[str, Any]]] = []
 
-    def __call__(self, iface: str, kernel: Any, grid: Any, functional: Any, config: Any, arguments: Any) -> None:
-        self.launches.append((iface, kernel, grid(config), arguments))
+    def __call__(self, iface: str, grid: Any, functional: Any, config: Any, arguments: Any) -> None:
+        self.launches.append((iface, grid(config), arguments))
 
     def call(self, inputs: list[Any], **options: Any) -> None:
         leaves = [tensor.requires_grad_() for tensor in inputs]
@@ -114,7 +114,7 @@ class Recorder:
 def test_split_launches_and_their_grids() -> None:
     recorder = Recorder()
     recorder.call(tensors(q=(3, 4, 37, 32), k=(3, 2, 53, 32)))
-    assert [(iface, grid) for iface, _, grid, _ in recorder.launches] == [
+    assert [(iface, grid) for iface, grid, _ in recorder.launches] == [
         ("attn_fwd", (2, 4, 3)),
         ("bwd_preprocess", (2, 4, 3)),
         ("bwd_kernel_dk_dv", (4, 2, 3)),
@@ -125,14 +125,15 @@ def test_split_launches_and_their_grids() -> None:
 def test_fused_launch_and_its_grid() -> None:
     recorder = Recorder()
     recorder.call(tensors(q=(3, 4, 37, 32), k=(3, 2, 53, 32)), fused_backward=True)
-    assert [grid for iface, _, grid, _ in recorder.launches if iface == "bwd_kernel_fuse"] == [(4 * 2 + 2 * 4, 1, 3)]
+    assert [grid for iface, grid, _ in recorder.launches if iface == "bwd_kernel_fuse"] == [(4 * 2 + 2 * 4, 1, 3)]
 
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_launches_give_every_argument_that_is_no_constant(fused: bool) -> None:
     recorder = Recorder()
     recorder.call(tensors(), fused_backward=fused)
-    for _, kernel, _, arguments in recorder.launches:
+    for iface, _, arguments in recorder.launches:
+        kernel = jit.KERNELS[iface]
         constants = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
         assert arguments.keys() == set(kernel.arg_names) - constants
 
@@ -140,7 +141,7 @@ def test_launches_give_every_argument_that_is_no_constant(fused: bool) -> None:
 def arguments_of(inputs: list[Any], **options: Any) -> dict[str, Any]:
     recorder = Recorder()
     recorder.call(inputs, **options)
-    return next(arguments for iface, _, _, arguments in recorder.launches if iface == "bwd_kernel_dk_dv")
+    return next(arguments for iface, _, arguments in recorder.launches if iface == "bwd_kernel_dk_dv")
 
 
 def test_aligned_tensors_can_be_copied() -> None:

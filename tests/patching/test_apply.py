@@ -9,6 +9,8 @@ import pytest
 
 from tests.build import F1, F2, TABLE_B, make_db, patch, table
 from tests.cli.run import run
+from tests.evidence.made import by_hand, run_of, schema, unraced
+from txtdb.evidence.files import write_evidence
 
 B = "gfxB/attn_fwd.txtdb"
 ONE = TABLE_B.replace("128 a b*2", "128 a d b")
@@ -109,7 +111,7 @@ def test_ground_elsewhere_may_move(tmp_path: Path) -> None:
 
 
 def test_evidence_beside_it_comes_along(tmp_path: Path) -> None:
-    data = b'{"clocks": 1}'
+    data = write_evidence(run_of([by_hand(unraced("c"), 0)]), schema())
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence/run.json").write_bytes(data)
     digest = "sha256:" + sha256(data).hexdigest()

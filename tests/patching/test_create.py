@@ -9,7 +9,9 @@ import pytest
 
 from tests.build import ARCHS, F1, F2, FIELDS, PALETTE, SCHEMA, TABLE_A, TABLE_B, make_db, patch, table
 from tests.cli.run import Ran, run
+from tests.evidence.made import by_hand, run_of, schema, unraced
 from tests.merge.repository import make_repository
+from txtdb.evidence.files import write_evidence
 from txtdb.layers.database import load
 
 B, A = "gfxB/attn_fwd.txtdb", "gfxA/attn_fwd.txtdb"
@@ -154,7 +156,7 @@ def test_a_pin_holds_for_its_own_bin_once_another_comes_before_it(tmp_path: Path
 
 
 def test_evidence_and_origin_come_with_the_cells(tmp_path: Path) -> None:
-    data = '{"clocks": 1}'
+    data = write_evidence(run_of([by_hand(unraced("d", (128, 128)), 0)]), schema()).decode()
     line = f"evidence run.json sha256:{sha256(data.encode()).hexdigest()}"
     over = patch("gfxB", {F1: ["128 . d ."]}, directives=("origin measured run-7", "why it is faster", line))
     root, done = create(tmp_path, {}, {P: over, "gfxB/evidence/run.json": data})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 
 from tests.build import F1, PALETTE, SCHEMA, make_db, patch, table
+from tests.evidence.made import by_hand, run_of, schema, unraced
 from txtdb.diff.sides import open_side
+from txtdb.evidence.files import evidence_digest, write_evidence
+from txtdb.model.evidence import CellEvidence
 from txtdb.review.build import build_review
 from txtdb.review.records import Review, ReviewedCell
 
@@ -46,18 +48,20 @@ def cell(review: Review, *at: int, arch: str = "gfxB") -> ReviewedCell:
     return found
 
 
-def measured(cells: list[dict[str, object]], rows: tuple[str, ...], name: str = "run.json") -> Files:
+def measured(cells: list[CellEvidence], rows: tuple[str, ...], name: str = "run.json", **run: object) -> Files:
     """A patch of gfxB with an evidence file."""
-    text = json.dumps({"cells": cells})
-    digest = sha256(text.encode()).hexdigest()
-    directives = ("origin measured test", "why a test", f"evidence {name} sha256:{digest}")
-    return {**patch_b(*rows, directives=directives), f"gfxB/evidence/{name}": text}
+    data = write_evidence(run_of(cells, **run), schema())
+    directives = ("origin measured test", "why a test", f"evidence {name} {evidence_digest(data)}")
+    return {**patch_b(*rows, directives=directives), f"gfxB/evidence/{name}": data.decode()}
 
 
-def gain(at: tuple[int, int], gain_pct: object, noise_pct: object) -> dict[str, object]:
-    """One cell of an evidence file, of functional F1."""
-    functional = {"dtype": "fp16", "causal": 0, "head_dim": 64}
-    return {"functional": functional, "at": list(at), "gain_pct": gain_pct, "noise_pct": noise_pct}
+def gain(at: tuple[int, int], gain_pct: float | None, noise_pct: float | None, new: str = "b") -> CellEvidence:
+    """One cell of an evidence file, of functional F1: a config was published over `a`; over none without a gain."""
+    cell = unraced(new, at)
+    if gain_pct is not None:
+        cell = replace(cell, entrants=(*cell.entrants, *unraced("a").entrants), incumbent=1)
+    made = by_hand(cell, 0)
+    return replace(made, decision=replace(made.decision, gain_pct=gain_pct, floor_pct=noise_pct))
 
 
 def _other_axes(iface: str, *axes: tuple[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.build import F1, patch
-from tests.review.cases import Files, gain
+from tests.review.cases import Files
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 MARKS = "`@everyone` [link](javascript:alert(1)) |pipe| **bold** &lt;b&gt; ${title} \u2028 \u202e"
@@ -22,6 +22,6 @@ def hostile_files() -> Files:
     )
     return {
         f"gfxB/attn_fwd.{name}.dbpatch": patch("gfxB", {F1: ["64 b . c"]}, directives=directives),
-        "gfxB/evidence/<svg onload=alert(1)>.json": json.dumps({HOSTILE: [gain((64, 64), 1, 1)]}),
+        "gfxB/evidence/<svg onload=alert(1)>.json": json.dumps({"evidence": 1, HOSTILE: HOSTILE}),
         "gfxB/pins.toml": pins,
     }

@@ -163,37 +163,37 @@ def test_evidence_of_other_cells_says_nothing_of_this_one(tmp_path):
     assert gain_text(review.cells) == "+5.0 %, 1 of 2 cells"
 
 
-WRONG = {
-    "no object": 7,
-    "no functional": {"at": [64, 64], "gain_pct": 1, "noise_pct": 1},
-    "a key missing": {**gain((64, 64), 1, 1), "functional": {"dtype": "fp16", "causal": 0}},
-    "a key of another type": {
-        **gain((64, 64), 1, 1),
-        "functional": {"dtype": "fp16", "causal": False, "head_dim": 64},
-    },
-    "an axis missing": {**gain((64, 64), 1, 1), "at": [64]},
-    "a bin that is no number": {**gain((64, 64), 1, 1), "at": [64, True]},
-    "a gain that is no number": gain((64, 64), "12", 1),
-    "a gain without end": gain((64, 64), 10**400, 1),
-    "a noise that is no number": gain((64, 64), 1, float("nan")),
-    "a noise below zero": gain((64, 64), 1, -1),
-}
+def test_evidence_of_another_config_says_nothing_of_this_one(tmp_path):
+    review = make_review(tmp_path, {}, measured([gain((64, 64), 5, 1, new="c")], ("64 b b .",)))
+    assert Flag.NO_EVIDENCE in cell(review, 64, 64).flags
 
 
-@pytest.mark.parametrize("name", sorted(WRONG))
-def test_evidence_that_is_wrong_is_told_and_left_out(tmp_path, name):
-    review = make_review(tmp_path, {}, measured([WRONG[name], gain((64, 128), 5, 1)], ("64 b b .",)))
-    assert [fault.rule for fault in review.faults] == ["evidence"]
-    assert "cells[0]" in review.faults[0].message
-    assert cell(review, 64, 64).gain is None
-    assert cell(review, 64, 128).gain is not None
+def test_a_cell_without_a_baseline_has_evidence_and_no_gain(tmp_path):
+    found = cell(make_review(tmp_path, {}, measured([gain((64, 64), None, None)], ("64 b . .",))), 64, 64)
+    assert found.gain is None
+    assert Flag.NO_EVIDENCE not in found.flags
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', "[" * 100_000])
+def test_evidence_of_another_arch_is_none(tmp_path):
+    review = make_review(tmp_path, {}, measured([gain((64, 64), 5, 1)], ("64 b . .",), arch="gfxA"))
+    assert Flag.NO_EVIDENCE in cell(review, 64, 64).flags
+    assert [finding.rule for finding in review.new_findings] == ["unlike-evidence"]
+
+
+def test_evidence_that_is_wrong_is_told_and_left_out(tmp_path):
+    files = dict(measured([gain((64, 64), 5, 1), gain((64, 128), 5, 1)], ("64 b b .",)))
+    files["gfxB/evidence/run.json"] = files["gfxB/evidence/run.json"].replace('"seqlen_k": 64', '"seqlen_k": true')
+    review = make_review(tmp_path, {}, files)
+    assert [(fault.rule, fault.severity) for fault in review.faults] == [("bad-evidence", "warning")]
+    assert "cells[0].at.seqlen_k" in review.faults[0].message
+    assert all(Flag.NO_EVIDENCE in item.flags for item in review.cells)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', "[" * 100_000], ids=["cut", "list", "other", "deep"])
 def test_an_evidence_file_that_is_none(tmp_path, text):
     new = {**measured([], ("64 b . .",)), "gfxB/evidence/run.json": text}
     review = make_review(tmp_path, {}, new)
-    assert "evidence" in {fault.rule for fault in review.faults}
+    assert "bad-evidence" in {fault.rule for fault in review.faults}
     assert cell(review, 64, 64).gain is None
 
 

@@ -54,10 +54,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Cost:
-    """Wall seconds and peak memory in MB of one process."""
+    """Wall seconds, peak memory in MB and processor seconds of one process."""
 
     seconds: float
     megabytes: float
+    processor: float
 
 
 def measured(command: list[str], allowed: tuple[int, ...] = (0,)) -> Cost:
@@ -69,7 +70,7 @@ def measured(command: list[str], allowed: tuple[int, ...] = (0,)) -> Cost:
     seconds = time.perf_counter() - start
     if os.waitstatus_to_exitcode(status) not in allowed:
         raise SystemExit(f"{' '.join(command)} failed:\n{output.decode(errors='replace')}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
+    return Cost(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
 
 
 def txtdb(*arguments: object) -> list[str]:
@@ -152,7 +153,8 @@ def cpp_figures(root: Path, out: Path, folder: Path, runs: int) -> Iterator[Figu
 
     def compile_all() -> Cost:
         costs = [measured([*CXX, "-c", str(path), "-o", str(folder / f"{path.stem}.o")]) for path in sources]
-        return Cost(sum(cost.seconds for cost in costs), max(cost.megabytes for cost in costs))
+        wall, processor = sum(cost.seconds for cost in costs), sum(cost.processor for cost in costs)
+        return Cost(wall, max(cost.megabytes for cost in costs), processor)
 
     yield Figure("`g++ -O2` of all generated C++, one after the other", "s", seconds(repeated(runs, compile_all)), 6.0)
     program = folder / "lookups"

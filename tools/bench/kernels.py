@@ -11,16 +11,14 @@ with TRITON_INTERPRET=1 that tries the program where there is no GPU.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import platform
 import statistics
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,16 +31,24 @@ from torch.nn.functional import scaled_dot_product_attention
 from triton.errors import TritonError
 
 from codegen.kernels.attention import Config, Problem, attention_with_lse, backward, forward, row_sums
-from codegen.kernels.reference import by_pytorch, reference
+from tools.bench.problems import (
+    CAUSAL,
+    DTYPES,
+    LARGEST_DIFFERENCE,
+    MULTIPLE,
+    UNLIKE,
+    Case,
+    error,
+    errors_of,
+    exact_results,
+    inputs_of,
+    limit,
+    own_results,
+    problem_of,
+    results,
+    write_json,
+)
 
-DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-# A result is wrong when its error (root mean square, relative) is more than so many times PyTorch's own.
-MULTIPLE = 3.0
-# What both may be off by where PyTorch's result is exact, and what is right where it is not a number.
-LEAST = 1e-6
-PRECISION = {"fp16": 1e-3, "bf16": 8e-3, "fp32": 1e-6}
-# Two results in 16 bits are this close to each other.
-LARGEST_DIFFERENCE = 2e-2
 # How often forward and backward are repeated, to see whether the results stay the same to the bit.
 REPEATS = 25
 # What one timing takes, in milliseconds.
@@ -52,42 +58,6 @@ BACK_ENDS = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem to check. `lengths` are (rows, keys) of each sequence of a batch of unlike ones."""
-
-    dtype: str = "bf16"
-    batch: int = 2
-    heads: int = 4
-    key_heads: int = 4
-    rows: int = 1024
-    keys: int = 1024
-    head_dim: int = 128
-    window: tuple[int | None, int | None] = (None, None)
-    bottom_right: bool = False
-    bias: bool = False
-    dropout: float = 0.0
-    sm_scale: float | None = None
-    lengths: tuple[tuple[int, int], ...] = ()
-    copy: bool = False
-    fused: bool = False
-
-    def divided(self, by: int) -> Case:
-        """The same with shorter sequences."""
-        lengths = tuple((-(-rows // by), -(-keys // by)) for rows, keys in self.lengths)
-        return replace(self, rows=-(-self.rows // by), keys=-(-self.keys // by), lengths=lengths)
-
-    @property
-    def name(self) -> str:
-        """What differs from the default."""
-        default = asdict(Case())
-        return " ".join(f"{key}={value}" for key, value in asdict(self).items() if value != default[key]) or "default"
-
-
-CAUSAL = (None, 0)
-UNLIKE = ((1000, 1300), (0, 512), (2049, 0), (1, 777), (1535, 1535))
 
 
 def cases() -> Iterator[Case]:
@@ -121,7 +91,7 @@ def cases() -> Iterator[Case]:
     yield Case(sm_scale=0.0, rows=777, keys=777, window=CAUSAL)
 
 
-def safe_config(copy: bool, iface: str, functional: Mapping[str, Any]) -> Config:
+def safe_config(copy: bool, iface: str, functional: Mapping[str, Any], sizes: tuple[int, int]) -> Config:
     """A config with which a kernel fits an sm_90."""
     wide = functional["BLOCK_DMODEL"] > 128
     if iface == "bwd_preprocess":
@@ -133,85 +103,14 @@ def safe_config(copy: bool, iface: str, functional: Mapping[str, Any]) -> Config
     return {**config, "PRE_LOAD_V": False, "TENSOR_COPY": copy}
 
 
-def problem_of(case: Case, device: str) -> Problem:
-    """What a case asks for, launched with safe configs."""
-    given = {}
-    if case.lengths:
-        for name, lengths in zip(("q", "k"), zip(*case.lengths, strict=True), strict=True):
-            ends = torch.tensor([0, *lengths]).cumsum(0)
-            given[f"cu_seqlens_{name}"] = ends.to(torch.int32).to(device)
-            given[f"max_seqlen_{name}"] = max(lengths)
-    else:
-        given = {"max_seqlen_q": case.rows, "max_seqlen_k": case.keys}
-    return Problem(
-        sm_scale=case.head_dim**-0.5 if case.sm_scale is None else case.sm_scale,
-        window=case.window,
-        bottom_right=case.bottom_right,
-        dropout=case.dropout,
-        seed=1 << 40 | 12345,
-        fused_backward=case.fused,
-        choose=lambda iface, functional, sizes: safe_config(case.copy, iface, functional),
-        **given,
-    )
-
-
-def inputs_of(case: Case, device: str) -> tuple[list[torch.Tensor], torch.Tensor | None, torch.Tensor]:
-    """Q, K and V, the bias, and a gradient of the output."""
-    torch.manual_seed(zlib.crc32(case.name.encode()))
-    if case.lengths:
-        rows, keys = (sum(lengths) for lengths in zip(*case.lengths, strict=True))
-        shapes = [(rows, case.heads, case.head_dim), *[(keys, case.key_heads, case.head_dim)] * 2]
-    else:
-        shapes = [(case.batch, case.heads, case.rows, case.head_dim)]
-        shapes += [(case.batch, case.key_heads, case.keys, case.head_dim)] * 2
-    matrices = [torch.randn(shape, device=device, dtype=DTYPES[case.dtype]) for shape in shapes]
-    bias = torch.randn(1, case.heads, case.rows, case.keys, device=device, dtype=DTYPES[case.dtype])
-    return matrices, bias if case.bias else None, torch.randn(shapes[0], device=device, dtype=DTYPES[case.dtype])
-
-
-Function = Callable[..., torch.Tensor]
-
-
-def results(
-    function: Function, matrices: list[torch.Tensor], bias: torch.Tensor | None, do: torch.Tensor, problem: Problem
-) -> list[torch.Tensor]:
-    """Output and gradients of a way to compute attention."""
-    leaves = [tensor.detach().requires_grad_() for tensor in (*matrices, *([] if bias is None else [bias]))]
-    out = function(*leaves[:3], leaves[3] if bias is not None else None, problem)
-    return [out, *torch.autograd.grad(out, leaves, do.to(out.dtype))]
-
-
 def check(case: Case, device: str) -> dict[str, Any]:
     """Errors of the kernels and of PyTorch's own attention against float64."""
-    matrices, bias, do = inputs_of(case, device)
-    problem = problem_of(case, device)
-    wide = [tensor.double() for tensor in matrices]
-    exact = results(lambda *a: reference(*a)[0], wide, None if bias is None else bias.double(), do.double(), problem)
-    # PyTorch's own function cannot draw what the kernels draw.
-    own = (lambda *a: reference(*a)[0]) if case.dropout else by_pytorch
-    theirs = results(own, matrices, bias, do, problem)
-    ours = results(lambda *a: attention_with_lse(*a)[0], matrices, bias, do, problem)
-    names = ["out", "dq", "dk", "dv", "dbias"][: len(exact)]
-    errors = {
-        name: [error(mine, truth), error(their, truth)]
-        for name, mine, their, truth in zip(names, ours, theirs, exact, strict=True)
-    }
+    inputs = inputs_of(case, device)
+    problem = problem_of(case, device, choose=partial(safe_config, case.copy))
+    ours = results(lambda *a: attention_with_lse(*a)[0], *inputs, problem)
+    errors = errors_of(ours, own_results(inputs, problem), exact_results(inputs, problem))
     good = all(mine <= limit(their, case.dtype) for mine, their in errors.values())
     return {"case": case.name, "good": good, "errors": errors}
-
-
-def limit(their: float, dtype: str) -> float:
-    """The largest error that is right. Where PyTorch's own result is not a number, the type's precision decides."""
-    return PRECISION[dtype] if math.isnan(their) else MULTIPLE * their + LEAST
-
-
-def error(value: torch.Tensor, truth: torch.Tensor) -> float:
-    """Root mean square of the error, relative to that of the truth; NaN stays NaN."""
-    return (
-        float((value.detach().double() - truth.detach()).norm() / truth.norm().clamp_min(1e-30))
-        if truth.numel()
-        else 0.0
-    )
 
 
 def _check_share(share: list[Case], device: str, answers: Any) -> None:
@@ -245,7 +144,7 @@ def right(options: argparse.Namespace) -> int:
         )
     bad = sum(not row["good"] for row in rows)
     print(f"{len(rows) - bad} of {len(rows)} cases are right (at most {MULTIPLE} x PyTorch's error against float64)")
-    _write(options.out / "kernels-right.json", {"about": about(device), "multiple": MULTIPLE, "cases": rows})
+    write_json(options.out / "kernels-right.json", {"about": about(device), "multiple": MULTIPLE, "cases": rows})
     return 1 if bad else 0
 
 
@@ -522,7 +421,7 @@ def speed(options: argparse.Namespace) -> int:
     tuned = {}
     for kind, shape in kinds.items():
         buffers = Buffers(shape)
-        buffers.forward(buffers.problem(lambda iface, functional, sizes: safe_config(False, iface, functional)))
+        buffers.forward(buffers.problem(partial(safe_config, False)))
         tuned[kind] = {iface: tune(buffers, iface, options.field) for iface in IFACES}
         for iface, found in tuned[kind].items():
             print(f"{shape.name:42} {iface:18} {found['best']['ms']:8.3f} ms  {found['best']['config']}", flush=True)
@@ -531,7 +430,7 @@ def speed(options: argparse.Namespace) -> int:
         rows.append(measure(shape, tuned[shape.kind]))
         _print_row(shape, rows[-1])
         data = {"about": about("cuda"), "tuned": list(tuned.values()), "shapes": rows}
-        _write(options.out / "kernels-speed.json", data)
+        write_json(options.out / "kernels-speed.json", data)
     for way in ("forward", "backward"):
         ratios = [row["ratios"][way]["ratio"] for row in rows]
         print(f"{way}: ratios {min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}")
@@ -561,11 +460,6 @@ def about(device: str) -> dict[str, Any]:
             "timing": f"events, median of {MEASURE} ms after {WARM_UP} ms, L2 cleared before each run",
         }
     return facts
-
-
-def _write(path: Path, data: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:

@@ -1,9 +1,8 @@
-"""Files, patches, pins and evidence: what no layer uses, what changes nothing, and ground that moved."""
+"""Files, patches and pins: what no layer uses, what changes nothing, and ground that moved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from itertools import combinations
 
 import numpy as np
@@ -324,28 +323,3 @@ def expired_pins(context: Context) -> Iterator[Finding]:
                         arch,
                         pin.iface,
                     )
-
-
-def evidence_files(context: Context) -> Iterator[Finding]:
-    """`missing-evidence` and `evidence-digest`: the files that `#! evidence` names."""
-    for loaded in context.files:
-        if loaded.source is None:
-            continue
-        for directive in loaded.source.document.directives:
-            if directive.name == "evidence":
-                yield from _evidence(loaded, directive.args, directive.span(loaded.file.display))
-
-
-def _evidence(loaded: LoadedFile, args: list[str], span: Span) -> Iterator[Finding]:
-    name, digest = args
-    path = loaded.file.path.parent / "evidence" / name
-    inside = path.name == name
-    arch, iface = loaded.file.arch, loaded.file.iface
-    if not inside or not path.is_file():
-        text = f"there is no evidence file {name}"
-        yield Finding(
-            "missing-evidence", Severity.ERROR, span, text, "it lies in the arch's evidence folder", arch, iface
-        )
-    elif digest != "sha256:" + sha256(path.read_bytes()).hexdigest():
-        text = f"evidence file {name} is not the one that this file was made from"
-        yield Finding("evidence-digest", Severity.ERROR, span, text, "restore it, or measure again", arch, iface)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from txtdb.check import configs, gaps, layering
+from txtdb.check import configs, evidence, gaps, layering
 from txtdb.check.context import Context
 from txtdb.check.finding import Finding
 
@@ -35,7 +35,10 @@ RULES: tuple[Rule, ...] = (
     Rule(("same-name-patch",), layering.shadowed_names),
     Rule(("unused-layer",), layering.unused_layers),
     Rule(("expired-pin",), layering.expired_pins),
-    Rule(("missing-evidence", "evidence-digest"), layering.evidence_files),
+    Rule(
+        ("missing-evidence", "evidence-digest", "bad-evidence", "unlike-evidence", "partial-evidence"),
+        evidence.evidence_files,
+    ),
 )
 
 # Ids that are found while files are read or compared with a baseline; no rule function reports them.

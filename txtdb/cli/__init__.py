@@ -26,6 +26,8 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("schemas", "schema"),
     "set": ("editing", "set_"),
     "show": ("showing", "show"),
+    "tune": ("tuning", "tune"),
+    "verify": ("verifying", "verify_"),
 }
 COMMANDS_GROUP = "txtdb.commands"
 

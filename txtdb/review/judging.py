@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from txtdb.check.finding import Finding
 from txtdb.diff.edits import CellEdit, Content
-from txtdb.faults import Fault
+from txtdb.evidence.named import open_evidence
+from txtdb.faults import Fault, Severity
 from txtdb.layers.database import Database, LoadedFile
 from txtdb.model.schema import Schema
-from txtdb.review.evidence import Gains, read_gains
+from txtdb.review.evidence import Gains, Stated, stated_gains
 from txtdb.review.grids import content_of
 from txtdb.review.origin import Cell, Place
-from txtdb.review.records import Flag, Gain, ReviewedCell
+from txtdb.review.records import Flag, ReviewedCell
 
 _ILLEGAL_RULES = frozenset({"illegal-config", "backend-without-kernel"})
 _GROUND_RULE = "stale-onto"
@@ -34,7 +35,8 @@ class Judge:
 
     def cell(self, edit: CellEdit, heirs: tuple[str, ...], written: bool, idle: bool) -> ReviewedCell:
         """`written`: a file of this very arch writes the cell otherwise. `idle`: lookups give what they gave."""
-        gain = None if edit.new is None else self._gain(edit)
+        stated = self._stated(edit)
+        gain = stated.gain if stated else None
         findings = tuple(self._named(edit, heirs))
         marks = {
             Flag.ILLEGAL: any(finding.rule in _ILLEGAL_RULES for finding in findings),
@@ -42,7 +44,7 @@ class Judge:
             Flag.GROUND_MOVED: any(finding.rule == _GROUND_RULE for finding in findings),
             Flag.SLOWER: gain is not None and gain.gain_pct < -gain.noise_pct,
             Flag.WITHIN_NOISE: gain is not None and abs(gain.gain_pct) <= gain.noise_pct,
-            Flag.NO_EVIDENCE: gain is None and isinstance(edit.new, tuple),
+            Flag.NO_EVIDENCE: stated is None and isinstance(edit.new, tuple),
             Flag.USED_ONCE: not idle and self._use_counts((edit.arch, edit.iface)).get(edit.new, 0) == 1,
             Flag.THROUGH_BASE: not written,
             Flag.NO_EFFECT: idle,
@@ -88,23 +90,21 @@ class Judge:
             self._uses[place] = {content_of(table, int(number)): count for number, count in pairs if number >= 0}
         return self._uses[place]
 
-    def _gain(self, edit: CellEdit) -> Gain | None:
-        """What the evidence says that the file names which sets the cell."""
+    def _stated(self, edit: CellEdit) -> Stated | None:
+        """What the evidence says of a cell's new config that the file names which sets the cell."""
         loaded = self.source(edit.new_span.file) if edit.new_span else None
-        if loaded is None or loaded.source is None:
+        if loaded is None or loaded.source is None or not isinstance(edit.new, tuple):
             return None
-        schema = self.database.schemas[edit.iface]
+        schema, config = self.database.schemas[edit.iface], dict(edit.new)
         names = (d.args[0] for d in loaded.source.document.directives if d.name == "evidence")
-        gains = (self._read(loaded, name, schema).get((edit.functional, edit.bins)) for name in names)
-        return next(filter(None, gains), None)
+        found = (self._read(loaded, name, schema).get((edit.functional, edit.bins)) for name in names)
+        return next((item for item in found if item and schema.config_dict(item.config) == config), None)
 
     def _read(self, loaded: LoadedFile, name: str, schema: Schema) -> Gains:
         """One evidence file of an arch, read once; a file that is missing is a finding of the check."""
         known = (loaded.file.arch, f"{schema.iface} {name}")
         if known not in self._gains:
-            path = loaded.file.path.parent / "evidence" / name
-            shown = f"{loaded.file.display.rpartition('/')[0]}/evidence/{name}"
-            exists = path.name == name and path.is_file()
-            self._gains[known], faults = read_gains(path.read_bytes(), shown, schema) if exists else ({}, [])
-            self.faults.extend(faults)
+            found = open_evidence(loaded.file, name, schema)
+            self._gains[known] = stated_gains(found, loaded.file.arch)
+            self.faults.extend(replace(fault, severity=Severity.WARNING) for fault in found.faults)
         return self._gains[known]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
 from html import escape
 
 
@@ -20,3 +22,13 @@ def element(name: str, *content: str, **attributes: str) -> Markup:
 def join(*content: str) -> Markup:
     """Pieces one after the other."""
     return Markup("".join(piece if isinstance(piece, Markup) else escape(piece) for piece in content))
+
+
+def content_policy(script: str, style: str) -> str:
+    """A content security policy that allows one script and one style, named by digest, and nothing else."""
+    allowed = f"script-src {_source(script)}; style-src {_source(style)}"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

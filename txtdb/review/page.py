@@ -7,10 +7,8 @@ security policy names the page's script and style by digest and forbids everythi
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from string import Template
 
@@ -18,7 +16,7 @@ from txtdb.check.finding import Finding
 from txtdb.diff.edits import EditKind
 from txtdb.diff.render import fact_change
 from txtdb.faults import Severity
-from txtdb.review.markup import Markup, element, join
+from txtdb.review.markup import Markup, content_policy, element, join
 from txtdb.review.payload import payload
 from txtdb.review.records import FLAG_WORDS, Review, TableReview
 from txtdb.review.words import (
@@ -51,7 +49,7 @@ def as_html(review: Review) -> str:
     title = f"Review of {review.root}: {review.old} → {review.new}"
     return page.substitute(
         title=join(title),
-        policy=_policy(script, style),
+        policy=content_policy(script, style),
         style=style,
         script=script,
         headline=join(headline(review)),
@@ -59,15 +57,6 @@ def as_html(review: Review) -> str:
         # `<` would let a text end the script element.
         data=json.dumps(payload(review), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"),
     )
-
-
-def _policy(script: str, style: str) -> str:
-    allowed = f"script-src {_source(script)}; style-src {_source(style)}"
-    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
-def _source(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _overview(review: Review) -> Iterator[Markup]:

@@ -1,0 +1,339 @@
+"""`txtdb tune` from end to end, on the simulated device."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from tests.tune.bench import CELLS, TABLE, listed, make_bench
+from txtdb.cli import main
+from txtdb.evidence.policy import Policy, described
+
+CELL, OTHER = CELLS[0], CELLS[1]
+TIMES = {CELL: {(64, 2): 800.0}}
+EMPTY = "#! txtdb 1\n#! iface attn_fwd\n#! arch gfxA\n#! origin hand test\n#! end\n"
+
+
+def invoke(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, list(words))
+    return result.exit_code, result.output
+
+
+def test_a_gain_becomes_a_patch_with_its_evidence_and_both_can_be_checked(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--cells", listed(tmp_path, CELL, OTHER), "--why", "a new compiler")
+    assert done.code == 0
+    assert "head_dim=64 seqlen_q=64 seqlen_k=64: BLOCK_M 16→64, gain 20.0 % ± " in done.out
+    assert "head_dim=64 seqlen_q=64 seqlen_k=128: kept, it is the fastest" in done.out
+    assert "complete 2/2: 1 published, 1 kept" in done.out
+    patch = made.patches()["attn_fwd.0010-tuned.dbpatch"].decode().splitlines()
+    assert patch[3:5] == ["#! origin measured tuned", "#! why a new compiler"]
+    assert patch[5].startswith("#! evidence tuned.json sha256:")
+    assert patch[6].startswith("#! onto sha256:")
+    assert patch[-6:] == ["", "a = 64 2", "", "[64]", "64 a", "#! end"]
+    assert invoke("verify", str(made.root))[0] == 0
+    code, out = invoke("explain", str(made.root), "gfxA", "attn_fwd", "head_dim=64", "seqlen_q=64", "seqlen_k=64")
+    assert (code, "BLOCK_M=64 num_warps=2" in out) == (0, True)
+
+
+def test_the_second_patch_gets_the_next_number(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    description = json.loads(made.device.read_text(encoding="utf-8"))
+    description["cells"][0]["candidates"][-1]["ns"] = 500.0
+    made.device.write_text(json.dumps({**description, "source": "newer"}), encoding="utf-8")
+    assert made.tune("--cells", listed(tmp_path, CELL), "--name", "again").code == 0
+    assert list(made.patches()) == [
+        "attn_fwd.0010-tuned.dbpatch",
+        "attn_fwd.0020-again.dbpatch",
+        "again.json",
+        "tuned.json",
+    ]
+
+
+def test_a_run_that_changes_nothing_writes_no_patch_but_keeps_its_evidence_beside_the_journal(tmp_path):
+    made = make_bench(tmp_path)
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert (done.code, made.patches()) == (0, {})
+    assert "nothing changes: no patch is written" in done.out
+    assert made.evidence()["state"] == "complete 1/1"
+
+
+def test_evidence_goes_where_it_is_asked_for(tmp_path):
+    made = make_bench(tmp_path)
+    out = tmp_path / "evidence.json"
+    assert made.tune("--cells", listed(tmp_path, CELL), "--evidence-out", str(out)).code == 0
+    assert json.loads(out.read_text(encoding="utf-8"))["iface"] == "attn_fwd"
+
+
+def test_both_strategies_come_to_the_same_decision(tmp_path):
+    noise = {"call_pct": 1.0, "outlier_share": 0.01}
+    made = make_bench(tmp_path, TIMES, noise=noise)
+    cells = listed(tmp_path, CELL)
+    decisions = []
+    for strategy in ("race", "exhaustive"):
+        assert made.tune("--cells", cells, "--strategy", strategy, "--name", strategy).code == 0
+        for path in (made.root / "gfxA").glob("*.dbpatch"):
+            path.unlink()
+        decisions.append(made.evidence(strategy)["cells"][0]["decision"])
+    race, search = decisions
+    assert (race["winner"], race["outcome"]) == (search["winner"], search["outcome"]) == (4, "published")
+    assert race["total_ns"] < search["total_ns"] / 5
+
+
+def test_an_own_table_holds_every_measured_cell(tmp_path):
+    made = make_bench(tmp_path, TIMES, files={"gfxA/attn_fwd.txtdb": None})
+    done = made.tune("--keys", "head_dim=64", "--table")
+    assert done.code == 0
+    text = (made.root / "gfxA" / "attn_fwd.txtdb").read_text(encoding="utf-8")
+    assert "#! evidence tuned.json sha256:" in text
+    assert "#! onto" not in text
+    assert invoke("verify", str(made.root))[0] == 0
+    table = text[text.index("[64]") :].splitlines()
+    assert len(table) >= 3
+    assert "BLOCK_M=64 num_warps=2, where there was none" in done.out
+
+
+def test_an_own_table_is_not_written_over_another(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--all", "--table")
+    assert (done.code, made.journals.exists()) == (2, False)
+    assert "there is an own table already" in done.err
+
+
+def test_a_hole_that_a_default_would_serve_is_filled_with_the_winner_or_the_default(tmp_path):
+    schema = {
+        "schema/attn_fwd.toml": make_bench(tmp_path / "x").root.joinpath("schema/attn_fwd.toml").read_text()
+        .replace("values = [16, 32, 64]\n", "values = [16, 32, 64]\ndefault = 16\n")
+        .replace("values = [2, 4]\n", "values = [2, 4]\ndefault = 2\n")
+    }  # fmt: skip
+    made = make_bench(tmp_path / "y", TIMES, files={**schema, "gfxA/attn_fwd.txtdb": EMPTY})
+    done = made.tune("--missing", "--keys", "head_dim=64", "--shapes", shapes(tmp_path, "seqlen_q=1 seqlen_k=65"))
+    assert done.code == 0, done.text
+    assert "64 . a" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode() or "64 a" in str(made.patches())
+    assert made.evidence()["cells"][0]["incumbent_layer"] == "default"
+
+
+def shapes(folder, *lines):
+    path = folder / "shapes.txt"
+    path.write_text("".join(f"{line}  # as a model has it\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def test_row_068_exactly_the_listed_cells_are_measured(tmp_path):
+    made = make_bench(tmp_path, {cell: {(64, 2): 800.0} for cell in CELLS})
+    assert made.tune("--cells", listed(tmp_path, CELLS[3], CELLS[10])).code == 0
+    assert {record["cell"] for record in made.records() if record["is"] == "times"} == {"64 @ 128,64", "128 @ 64,128"}
+    assert sum(line == "128 a" for line in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode().splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("head_dim=64 seqlen_q=65 seqlen_k=64", "65 is no bin of seqlen_q; its bins are 64 128 256"),
+        ("head_dim=96 seqlen_q=64 seqlen_k=64", "no such functional on gfxA: head_dim=96"),
+        ("head_dim=64 seqlen_q=64", "`seqlen_k` is missing"),
+        ("head_dim=64 seqlen_q=64 seqlen=64", "unknown name `seqlen`"),
+        ("", "the file names no cell"),
+    ],
+)
+def test_row_068_an_unknown_cell_in_the_list_is_an_error(tmp_path, line, message):
+    made = make_bench(tmp_path)
+    cells = tmp_path / "cells.txt"
+    cells.write_text(f"head_dim=64 seqlen_q=64 seqlen_k=64\n{line}\n" if line else "# none\n", encoding="utf-8")
+    done = made.tune("--cells", str(cells))
+    assert (done.code, made.journals.exists()) == (2, False)
+    assert message in done.err
+    assert f"{cells}:2:1" in done.err or not line
+
+
+def test_missing_cells_are_those_without_a_config(tmp_path):
+    hole = TABLE.replace("[64]\n64-256 a*3", "[64]\n64-128 a*3\n256 a . a")
+    made = make_bench(tmp_path, files={"gfxA/attn_fwd.txtdb": hole})
+    done = made.tune("--missing")
+    assert done.code == 0
+    assert "[1/1] head_dim=64 seqlen_q=256 seqlen_k=128:" in done.out
+    assert made.evidence()["cells"][0]["decision"]["reason"] == "no-baseline"
+
+
+def test_shapes_choose_the_cells_that_they_fall_into(tmp_path):
+    made = make_bench(tmp_path)
+    options = (
+        "--keys",
+        "head_dim=64",
+        "--shapes",
+        shapes(tmp_path, "seqlen_q=100 seqlen_k=300", "seqlen_q=99 seqlen_k=999"),
+    )
+    done = made.tune(*options, "--dry-run")
+    assert done.out.startswith("1 cell, 6 candidates, about ")
+
+
+def test_pinned_cells_are_left_out_with_a_note(tmp_path):
+    pin = """\
+[[pin]]
+iface = "attn_fwd"
+reason = "a bug in the other one"
+until = 2027-01-01
+functional = { head_dim = 64 }
+at = { seqlen_q = 64, seqlen_k = 64 }
+config = { BLOCK_M = 32, num_warps = 2 }
+"""
+    made = make_bench(tmp_path, files={"gfxA/pins.toml": pin})
+    done = made.tune("--cells", listed(tmp_path, CELL, OTHER), "--dry-run")
+    assert "1 of the cells is pinned: left out" in done.err
+    assert done.out.startswith("1 cell, ")
+
+
+def test_a_comparison_measures_before_and_after_and_writes_nothing(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    before = make_bench(tmp_path / "before")
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    published = made.patches()
+    done = made.tune("--all", "--compare", str(before.root), "--name", "compared")
+    assert done.code == 0
+    assert "[1/1] head_dim=64 seqlen_q=64 seqlen_k=64: BLOCK_M 16→64, 20.0 % faster" in done.out
+    assert made.patches() == published
+    assert len(made.evidence("compared")["cells"][0]["entrants"]) == 2
+
+
+def test_a_comparison_that_finds_a_cell_slower_says_so(tmp_path):
+    slower = TABLE.replace("a = 16 2\n", "a = 16 2\nb = 64 4\n").replace(
+        "[64]\n64-256 a*3", "[64]\n64 b a*2\n128-256 a*3"
+    )
+    made = make_bench(tmp_path, files={"gfxA/attn_fwd.txtdb": slower})
+    before = make_bench(tmp_path / "before")
+    done = made.tune("--all", "--compare", str(before.root))
+    assert done.code == 1
+    assert re.search(r"BLOCK_M 16→64 num_warps 2→4, 2[45]\.\d % slower", done.out)
+    assert "slower than before: 1 cell" in done.out
+
+
+def test_energy_decides_where_it_is_asked_for(tmp_path):
+    made = make_bench(tmp_path, {CELL: {(64, 2): 950.0, (32, 4): 990.0}})
+    description = json.loads(made.device.read_text(encoding="utf-8"))
+    for candidate in description["cells"][0]["candidates"]:
+        candidate["watts"] = 200.0 if candidate["config"] == {"BLOCK_M": 32, "num_warps": 4} else 400.0
+    made.device.write_text(json.dumps(description), encoding="utf-8")
+    assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
+    assert "a = 32 4" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    evidence = made.evidence()
+    assert evidence["cells"][0]["watts"] == [400.0, 400.0, 400.0, 200.0, 400.0, 400.0]
+    assert evidence["cells"][0]["entrants"][0][3] == "power: simulated"
+    assert invoke("verify", str(made.root))[0] == 0
+
+
+def test_where_time_decides_no_power_is_read(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert not [record for record in made.records() if "watts" in record or record.get("step") == "power"]
+
+
+def test_trials_of_equals_are_kept_in_the_evidence_and_measured_once(tmp_path):
+    made = make_bench(tmp_path)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "12")
+    done = made.tune(*options)
+    assert done.code == 0
+    assert "calibration: 0 of 12 equals promoted, 3 of 3 against a twin 6 % slower; the bar is 3.0 %" in done.out
+    assert made.evidence()["calibration"]["false_promotions"]["trials"] == 12
+    assert invoke("verify", str(made.root))[0] == 0
+    size = len(made.records())
+    made.tune(*options, "--name", "again")
+    assert len(made.records()) == size
+
+
+def test_a_dry_run_says_how_much_there_is_to_do_and_touches_nothing(tmp_path):
+    made = make_bench(tmp_path)
+    made.device.unlink()
+    done = made.tune("--all", "--dry-run", "--format", "json")
+    work = json.loads(done.out)
+    assert (done.code, work["cells"], work["candidates"]) == (0, 18, 18 * 6)
+    assert work["estimate_s"] > 0
+    assert not made.journals.exists()
+
+
+def test_the_policy_is_shown_with_a_reason_for_each_number():
+    code, out = invoke("tune", "--show-policy", "--set", "race.delta_pct=0.5")
+    assert code == 0
+    for row in described(Policy()):
+        assert row.name in out
+        assert row.reason in out
+    assert "0.5 (default 1.0)" in out
+    code, out = invoke("tune", "--show-policy", "--format", "json")
+    assert json.loads(out)["policy"]["promotion"]["min_improvement_pct"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--all", "--set", "race.delta=1"), "the policy has no number `race.delta`"),
+        (("--all", "--set", "race.delta_pct=fast"), "must be of type float"),
+        (("--all", "--missing"), "exclude each other"),
+        ((), "say which cells"),
+        (("--keys", "head_dim=96"), "head_dim has no value 96"),
+        (("--all", "--name", "a b"), "`a b` is no name of a patch"),
+        (("--all", "--device", "simulated:nowhere.json"), "nowhere.json"),
+        (("--all", "--device", "gpu"), "[device]"),
+        (("--all", "--device", "gpus"), "no device is called `gpus`; did you mean gpu?"),
+    ],
+)
+def test_a_wrong_request_ends_with_2_before_anything_is_measured(tmp_path, options, message):
+    made = make_bench(tmp_path)
+    done = made.tune(*options)
+    assert done.code == 2
+    assert message in done.err
+    assert not list(made.journals.glob("*.journal"))
+
+
+def test_a_policy_file_changes_what_it_names(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('{"promotion": {"min_improvement_pct": 25.0}}', encoding="utf-8")
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--cells", listed(tmp_path, CELL), "--policy", str(path))
+    assert "kept, the gain is below the bar, gain 20.0 %" in done.out
+    assert made.evidence()["policy"]["promotion"]["min_improvement_pct"] == 25.0
+
+
+def test_json_is_the_only_thing_on_stdout(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--cells", listed(tmp_path, CELL), "--format", "json")
+    found = json.loads(done.out)
+    assert found["cells"] == {"published": 1, "retained": 0, "failed": 0, "unmeasured": 0}
+    assert found["files"] == ["gfxA/attn_fwd.0010-tuned.dbpatch", "gfxA/evidence/tuned.json"]
+    assert "[1/1] head_dim=64" in done.err
+
+
+def test_row_118_a_database_that_is_read_only_can_be_tuned_without_changing_it(tmp_path):
+    made = make_bench(tmp_path)
+    for path in made.root.rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    made.root.chmod(0o555)
+    before = {path: path.stat().st_mtime_ns for path in made.root.rglob("*")}
+    try:
+        assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+        assert {path: path.stat().st_mtime_ns for path in made.root.rglob("*")} == before
+    finally:
+        made.root.chmod(0o755)
+        for path in made.root.rglob("*"):
+            path.chmod(0o755)
+
+
+def test_a_report_is_rendered_of_published_evidence(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    page = tmp_path / "page.html"
+    code, out = invoke("tune", "report", str(made.root / "gfxA" / "evidence" / "tuned.json"), "-o", str(page))
+    assert (code, out) == (0, f"{page.as_posix()}: written\n")
+    assert "attn_fwd" in page.read_text(encoding="utf-8")
+
+
+def test_a_report_of_something_else_is_refused(tmp_path):
+    made = make_bench(tmp_path)
+    other = tmp_path / "other.json"
+    other.write_text("{}", encoding="utf-8")
+    code, out = invoke("tune", "report", str(other), "--root", str(made.root), "-o", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "this is no evidence" in out
+    assert not (tmp_path / "page.html").exists()

@@ -1,0 +1,123 @@
+"""The journal's file: checksums, torn tails, repair, locks."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from txtdb.tune.journal import Journal, journal_name, open_journal
+
+IDENTITY = {"iface": "attn_fwd", "arch": "gfxA", "policy": {"seed": 1}}
+RECORDS = [{"cell": "64 @ 64", "is": "compiled", "config": f"BLOCK_M={number} é"} for number in range(5)]
+
+
+def opened(path: Path, repair: bool = False) -> Journal:
+    journal, faults = open_journal(path, IDENTITY, repair)
+    assert journal is not None, faults
+    return journal
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "new" / "folder" / "a.journal"
+    journal = opened(path)
+    for record in RECORDS:
+        journal.append(record)
+    journal.close()
+    return path
+
+
+def test_what_is_written_is_read(path):
+    journal = opened(path)
+    assert list(journal.records) == RECORDS
+    journal.append({"is": "more"}, force=True)
+    journal.close()
+    assert opened(path).records == (*RECORDS, {"is": "more"})
+
+
+def test_names_differ_with_anything_that_identifies_a_run_and_not_with_its_order():
+    name = journal_name(IDENTITY)
+    assert name.startswith("attn_fwd-gfxA-")
+    assert journal_name(dict(reversed(IDENTITY.items()))) == name
+    assert journal_name({**IDENTITY, "policy": {"seed": 2}}) != name
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_row_082_a_file_cut_anywhere_in_its_last_record_loses_that_record_alone(path, cut):
+    data = path.read_bytes()
+    path.write_bytes(data[:-cut])
+    journal, faults = open_journal(path, IDENTITY, repair=False)
+    assert journal is not None
+    assert list(journal.records) == RECORDS[:-1]
+    assert [(fault.severity, fault.span.line) for fault in faults] == [("warning", 6)]
+    journal.append(RECORDS[-1])
+    journal.close()
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("place", range(0, 700, 23))
+def test_row_082_any_changed_byte_is_found(path, place):
+    data = bytearray(path.read_bytes())
+    place %= len(data) - 1
+    data[place] ^= 1
+    path.write_bytes(data)
+    journal, faults = open_journal(path, IDENTITY, repair=False)
+    assert journal is None
+    assert [fault.span.line for fault in faults] == [bytes(data[:place]).count(b"\n") + 1]
+    assert path.read_bytes() == data
+
+
+def test_row_082_a_file_that_is_damaged_from_its_start_can_be_repaired_too(path):
+    path.write_bytes(b"\0" * 100 + b"\n" + path.read_bytes())
+    assert open_journal(path, IDENTITY, repair=False)[0] is None
+    assert opened(path, repair=True).records == ()
+    assert len(path.with_name("a.journal.damaged").read_bytes()) > 100
+
+
+def test_an_empty_file_is_a_new_journal(tmp_path):
+    path = tmp_path / "a.journal"
+    path.write_bytes(b"")
+    assert opened(path).records == ()
+
+
+def test_a_journal_of_another_run_is_left_alone(path):
+    data = path.read_bytes()
+    journal, (fault,) = open_journal(path, {**IDENTITY, "policy": {"seed": 2}}, repair=True)
+    assert journal is None
+    assert fault.message == 'this journal is of another run: policy is {"seed":1}, not {"seed":2}'
+    assert path.read_bytes() == data
+
+
+def test_a_journal_has_one_writer(path):
+    first = opened(path)
+    journal, (fault,) = open_journal(path, IDENTITY, repair=False)
+    assert journal is None
+    assert fault.message == "another tuner is writing this journal"
+    first.close()
+    assert opened(path)
+
+
+def _append(path: Path, number: int) -> None:
+    while True:
+        journal, _ = open_journal(path, IDENTITY, repair=False)
+        if journal is not None:
+            break
+    for turn in range(50):
+        journal.append({"is": "x", "number": number, "turn": turn})
+    journal.close()
+
+
+def test_row_114_processes_that_start_together_on_a_missing_folder_lose_nothing(tmp_path):
+    path = tmp_path / "missing" / "a.journal"
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_append, args=(path, number)) for number in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 8
+    records = opened(path).records
+    assert {(record["number"], record["turn"]) for record in records} == {(n, t) for n in range(8) for t in range(50)}
+    assert len(records) == 400

@@ -1,0 +1,167 @@
+"""Worker processes by themselves: their protocol, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.tune.bench import CELLS, FIRST, make_bench
+from txtdb.evidence.policy import Measurement, Run
+from txtdb.model.evidence import Status
+from txtdb.tune.device import CandidateFault, Task
+from txtdb.tune.devices import DEVICES_GROUP, DeviceMissing, device_names, open_device, with_measurement
+from txtdb.tune.measuring import Measurer, Notes, request_of
+from txtdb.tune.workers import Worker, WorkerLost
+
+TASK = Task("attn_fwd", "gfxA", {"head_dim": 64}, {"seqlen_q": 64, "seqlen_k": 64})
+CONFIG = {"BLOCK_M": FIRST[0], "num_warps": FIRST[1]}
+RUN = Run(compile_limit_s=20.0, call_limit_s=20.0, retries=2)
+
+
+def device(tmp_path, *faults, **more):
+    made = make_bench(tmp_path, faults={(CELLS[0], FIRST): faults}, **more)
+    return f"simulated:{made.device}"
+
+
+@pytest.fixture
+def closing():
+    """Closes what is handed to it."""
+    open_ones = []
+    yield lambda one: open_ones.append(one) or one
+    for one in open_ones:
+        one.close()
+
+
+def test_a_worker_answers_one_request_after_the_other(tmp_path, closing):
+    worker = closing(Worker(device(tmp_path)))
+    assert worker.ask(request_of("compile", TASK, CONFIG), 20) is None
+    assert worker.ask(request_of("check", TASK, CONFIG), 20) == "0.1"
+    reply = worker.ask(request_of("time", TASK, CONFIG, warm_up=1, calls=3, number=0), 20)
+    assert [len(reply["times"]), reply["throttled"]] == [3, False]
+
+
+def test_a_hanging_worker_is_ended_at_its_limit(tmp_path, closing):
+    worker = closing(Worker(device(tmp_path, {"stage": "check", "kind": "hang"})))
+    worker.ask(request_of("compile", TASK, CONFIG), 20)
+    start = time.monotonic()
+    with pytest.raises(WorkerLost, match=r"timeout: no answer in 0\.3 s"):
+        worker.ask(request_of("check", TASK, CONFIG), 0.3)
+    assert time.monotonic() - start < 5
+
+
+def test_a_worker_that_dies_tells_how(tmp_path, closing):
+    worker = closing(Worker(device(tmp_path, {"stage": "check", "kind": "kill"})))
+    with pytest.raises(WorkerLost, match="crash: Killed"):
+        worker.ask(request_of("check", TASK, CONFIG), 20)
+
+
+def test_a_shield_ends_as_its_worker_does(tmp_path, closing):
+    worker = closing(Worker(device(tmp_path, {"stage": "check", "kind": "abort"}), shielded=True))
+    with pytest.raises(WorkerLost, match="crash: Aborted"):
+        worker.ask(request_of("check", TASK, CONFIG), 20)
+
+
+def test_a_shield_falls_in_the_place_of_the_tuner(tmp_path, closing):
+    fault = {"stage": "check", "kind": "kill-parent"}
+    measurer = closing(Measurer(device(tmp_path, fault, may_kill_parent=True), RUN))
+    measurer.shield()
+    seen = []
+    notes = Notes(lambda: seen.append("begin"), lambda: seen.append("landed"))
+    with pytest.raises(CandidateFault) as raised:
+        measurer.check(TASK, CONFIG, notes)
+    assert raised.value.status is Status.CRASH
+    assert seen == ["begin", "landed"] * 3
+
+
+def test_a_crash_is_tried_again_alone_as_often_as_the_policy_says_and_no_more(tmp_path, closing):
+    measurer = closing(Measurer(device(tmp_path, {"stage": "check", "kind": "abort"}), RUN))
+    tries = []
+    with pytest.raises(CandidateFault):
+        measurer.check(TASK, CONFIG, Notes(lambda: tries.append(1), lambda: None))
+    assert len(tries) == 1 + RUN.retries
+    assert measurer.check(TASK, {"BLOCK_M": 64, "num_warps": 4}) == 0.1
+
+
+def test_a_worker_without_a_device_says_what_is_missing(tmp_path, closing):
+    worker = closing(Worker(f"simulated:{tmp_path / 'nowhere.json'}"))
+    with pytest.raises(DeviceMissing, match=r"nowhere\.json"):
+        worker.ask({"ask": "facts", "iface": "attn_fwd"}, 20)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_worker_whose_tuner_is_gone_ends_by_itself(tmp_path, hangs):
+    text = device(tmp_path, {"stage": "check", "kind": "hang"})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "txtdb.tune.worker", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin and process.stdout
+    assert json.loads(process.stdout.readline()) == {"ready": True}
+    if hangs:
+        process.stdin.write(json.dumps({**request_of("check", TASK, CONFIG), "limit_s": 600}).encode() + b"\n")
+        process.stdin.flush()
+        time.sleep(0.2)
+    process.stdin.close()
+    assert process.wait(10) == 0
+    process.stdout.close()
+
+
+PRINTING = """
+import os, sys
+from txtdb.tune.device import DeviceFacts
+class Printing:
+    def facts(self, iface): print("a word"); os.write(1, b"{}"); return DeviceFacts({}, {}, {}, "")
+    def compile(self, task, config): sys.stdin.read()
+    def check(self, task, config): return 0.0
+    def time(self, task, config, warm_up, calls, number): return [1.0] * calls
+    def throttled(self): return False
+def printing(text):
+    return Printing()
+def broken(text):
+    return object()
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package with devices, for this process and those that it starts."""
+    site = tmp_path / "site"
+    info = site / "printing-1.dist-info"
+    info.mkdir(parents=True)
+    (site / "printing_device.py").write_text(PRINTING, encoding="utf-8")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: printing\nVersion: 1\n", encoding="utf-8")
+    points = f"[{DEVICES_GROUP}]\nprinting = printing_device:printing\nbroken = printing_device:broken\n"
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_a_device_prints_or_reads_does_not_reach_the_protocol(closing):
+    worker = closing(Worker("printing"))
+    assert worker.ask({"ask": "facts", "iface": "x"}, 20)["source"] == ""
+    assert worker.ask(request_of("compile", TASK, CONFIG), 20) is None
+
+
+@pytest.mark.usefixtures("installed")
+def test_devices_of_other_packages_are_found_and_verified():
+    assert device_names() == ["broken", "gpu", "printing", "simulated"]
+    assert open_device("printing:text").throttled() is False
+    with pytest.raises(DeviceMissing, match="device broken has no facts, compile, check, time, throttled"):
+        open_device("broken")
+
+
+def test_a_gpu_measures_as_the_policy_says_unless_the_text_says_otherwise():
+    assert with_measurement("gpu:index=1,fill=64", Measurement()) == "gpu:index=1,fill=64,flush=1"
+    assert with_measurement("gpu", Measurement()) == f"gpu:fill={Measurement().fill},flush=1"
+    assert with_measurement("simulated:x", Measurement()) == "simulated:x"
+
+
+def test_signals_of_the_terminal_do_not_reach_workers(tmp_path, closing):
+    worker = closing(Worker(device(tmp_path)))
+    worker.ready()
+    assert os.getpgid(worker._process.pid) != os.getpgid(0)

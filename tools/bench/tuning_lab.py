@@ -1,0 +1,306 @@
+"""What the programs of `tools.bench.tuning` share: a device with a table's schema, and ways to measure a cell on it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from queue import Empty
+from typing import Any, Protocol
+
+from txtdb import Database
+from txtdb.evidence.decide import finalists
+from txtdb.evidence.policy import Policy
+from txtdb.evidence.race import Race, block_order
+from txtdb.model.evidence import Block, Decision, Entrant, Measured, Status
+from txtdb.model.schema import ArchSchema
+from txtdb.model.table import ConfigValues, config_text
+from txtdb.model.values import functional_rank
+from txtdb.tune.choosing import config_at
+from txtdb.tune.device import CandidateFault, Config, Device, Task
+from txtdb.tune.fields import Cell, full_config, narrowed, schema_field, task_of
+from txtdb.tune.job import table_of
+from txtdb.tune.tunable import Tunable
+
+NAN = float("nan")
+
+
+class Compiler(Protocol):
+    """What compiles: a tunable, in processes of its own."""
+
+    def compile(self, task: Task, config: Config) -> None: ...
+
+
+@dataclass
+class Cost:
+    """What measuring took: seconds of wall time inside the device, calls (warm-up included), ns of timed calls."""
+
+    wall_s: float = 0.0
+    calls: int = 0
+    sampled_ns: float = 0.0
+
+
+@dataclass
+class Lab:
+    """A device, the schema of the cells, and the table whose picks are the incumbents (None: there are none)."""
+
+    device: Device
+    tunable: Tunable
+    database: Database
+    arch: str
+    policy: Policy
+    with_table: bool = False
+    _verdicts: dict[tuple[Any, ConfigValues], Entrant] = field(default_factory=dict)
+
+    @property
+    def arch_schema(self) -> ArchSchema:
+        """The schema as it holds on the arch."""
+        found = self.database.schemas[self.tunable.iface].for_arch(self.arch)
+        assert found, f"{self.tunable.iface} does not exist on {self.arch}"
+        return found
+
+    def cell(self, keys: Config, at: tuple[int, ...]) -> Cell:
+        """A cell of keys by name, the rest at false or 0."""
+        schema = self.arch_schema.schema
+        rest = {key.name: key.values[0] if key.values else False for key in schema.keys}
+        return Cell(tuple({**rest, **keys}[name] for name in schema.key_names), at)
+
+    def task(self, cell: Cell) -> Task:
+        """A cell as devices are told of it."""
+        return task_of(self.arch_schema.schema, self.arch, cell)
+
+    def full(self, cell: Cell, config: ConfigValues) -> Config:
+        """A config as devices are told of it."""
+        return full_config(self.arch_schema.schema, cell.functional, config)
+
+    def text(self, config: ConfigValues) -> str:
+        """A config in short."""
+        return config_text(self.arch_schema.schema, config)
+
+    def pick(self, cell: Cell) -> ConfigValues | None:
+        """What the table gives a cell today."""
+        table = table_of(self.database, self.arch, self.tunable.iface) if self.with_table else None
+        if isinstance(table, list):
+            raise SystemExit("\n".join(fault.message for fault in table))
+        return config_at(table, cell) if table else None
+
+    def field(self, cell: Cell) -> list[ConfigValues]:
+        """The candidates of a cell with what the table gives, in an order of their own."""
+        whole = schema_field(self.arch_schema)
+        assert isinstance(whole, tuple), whole
+        schema = self.arch_schema.schema
+        chosen = set(narrowed(self.tunable, schema, self.task(cell), cell.functional, whole))
+        pick = self.pick(cell)
+        return sorted(chosen | ({pick} if pick else set()), key=functional_rank)
+
+    def entrants(self, cell: Cell, configs: Sequence[ConfigValues], faults: dict[Any, str]) -> list[Entrant]:
+        """Candidates with their verdicts; each is checked once for a functional. `faults`: what did not compile."""
+        found = []
+        for config in configs:
+            key = cell.functional, config
+            if key not in self._verdicts:
+                self._verdicts[key] = self._judged(cell, config, faults.get(key, ""))
+            found.append(self._verdicts[key])
+        return found
+
+    def _judged(self, cell: Cell, config: ConfigValues, fault: str) -> Entrant:
+        if fault:
+            status, _, detail = fault.partition(": ")
+            return Entrant(config, Status(status), detail)
+        try:
+            error = self.device.check(self.task(cell), self.full(cell, config))
+        except CandidateFault as found:
+            return Entrant(config, found.status, found.detail)
+        return Entrant(config, Status.OK if error <= 1.0 else Status.WRONG_RESULT, "", error)
+
+    def time(self, cell: Cell, config: ConfigValues, warm_up: int, calls: int, cost: Cost) -> tuple[float, ...]:
+        """The times of one measurement; NaN where the candidate fails."""
+        begin = time.perf_counter()
+        try:
+            times = self.device.time(self.task(cell), self.full(cell, config), warm_up, calls, 0)
+        except CandidateFault as fault:
+            print(f"  {self.text(config)}: {fault}", flush=True)
+            times = [NAN] * calls
+        cost.wall_s += time.perf_counter() - begin
+        cost.calls += warm_up + calls
+        cost.sampled_ns += sum(value for value in times if value > 0)
+        return tuple(times)
+
+    def block(
+        self, cell: Cell, named: Sequence[tuple[int, ConfigValues]], warm_up: int, calls: int, cost: Cost
+    ) -> Block:
+        """One block of the entrants in the given order."""
+        times = tuple(self.time(cell, config, warm_up, calls, cost) for _, config in named)
+        return Block(tuple(number for number, _ in named), times)
+
+
+def blank(cell: Cell, entrants: Sequence[Entrant], incumbent: int | None, strategy: str) -> Measured:
+    """A cell of which nothing is measured yet."""
+    nothing: tuple[tuple[float, ...], ...] = tuple(() for _ in entrants)
+    layer = "table" if incumbent is not None else "none"
+    return Measured(cell.functional, cell.at, strategy, tuple(entrants), incumbent, layer, (), nothing, ())
+
+
+def exhaustive(lab: Lab, cell: Cell, measured: Measured, cost: Cost) -> Measured:
+    """Every candidate to full depth, then rounds of the fastest. They run in this process, not in fresh ones."""
+    settings, policy = lab.policy.measurement, lab.policy
+    depth = tuple(
+        lab.time(cell, one.config, settings.warm_up, settings.calls, cost) if one.status is Status.OK else ()
+        for one in measured.entrants
+    )
+    chosen = finalists(depth, measured.entrants, measured.incumbent, policy)
+    blocks = []
+    for number in range(policy.finalists.rounds):
+        order = block_order(policy.seed, cell.label, number, chosen)
+        named = [(one, measured.entrants[one].config) for one in order]
+        blocks.append(lab.block(cell, named, settings.warm_up, policy.finalists.calls, cost))
+    return replace(measured, depth=depth, blocks=tuple(blocks))
+
+
+def race(lab: Lab, cell: Cell, measured: Measured, cost: Cost, factors: Sequence[float] = ()) -> Measured:
+    """Blocks until the race ends. `factors`, where given, multiply the times of the entrants."""
+    valid = [number for number, one in enumerate(measured.entrants) if one.status is Status.OK]
+    running = Race(valid, measured.incumbent if measured.incumbent in valid else None, lab.policy)
+    blocks: list[Block] = []
+    while valid and running.state == "running":
+        order = block_order(lab.policy.seed, cell.label, len(blocks), running.survivors)
+        named = [(one, measured.entrants[one].config) for one in order]
+        settings = lab.policy.measurement.block_warm_up, lab.policy.race.block_calls
+        blocks.append(_scaled(lab.block(cell, named, *settings, cost), factors))
+        running.add(blocks[-1])
+    return replace(measured, blocks=tuple(blocks))
+
+
+def _scaled(block: Block, factors: Sequence[float]) -> Block:
+    if not factors:
+        return block
+    runs = zip(block.order, block.times, strict=True)
+    return Block(block.order, tuple(tuple(time * factors[one] for time in times) for one, times in runs))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How much slower the first of two configs is, percent of the second's time, and twice its standard error."""
+
+    slower_pct: float
+    spread_pct: float
+
+
+def compared(lab: Lab, cell: Cell, first: ConfigValues, second: ConfigValues, rounds: int, calls: int) -> Pair:
+    """Two configs side by side, in turn, over rounds of some calls; rounds change their order."""
+    logs = []
+    for number in range(rounds):
+        named = [(0, first), (1, second)][:: 1 if number % 2 else -1]
+        block = lab.block(cell, named, 3, calls, Cost())
+        middle = {one: sorted(times)[len(times) // 2] for one, times in zip(block.order, block.times, strict=True)}
+        logs.append(math.log(middle[0] / middle[1]))
+    mean = math.fsum(logs) / rounds
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (rounds - 1) / rounds)
+    return Pair(100 * math.expm1(mean), 200 * spread)
+
+
+Item = tuple[Task, Config]
+
+
+def compile_all(compiler: Compiler, items: Sequence[Item], jobs: int) -> list[str]:
+    """Compile ahead in processes of their own; what became of each item: empty, or `status: detail`.
+
+    An item that ends its process costs itself; those behind it go to a new process.
+    """
+    found: dict[int, str] = {}
+    while len(found) < len(items):
+        left = [number for number in range(len(items)) if number not in found]
+        shares = [left[first::jobs] for first in range(min(jobs, len(left)))]
+        context = get_context("spawn")
+        answers = context.Queue()
+        workers = [context.Process(target=_share, args=(compiler, items, share, answers)) for share in shares]
+        for worker in workers:
+            worker.start()
+        _collect(answers, workers, found, len(items))
+        for share, worker in zip(shares, workers, strict=True):
+            worker.join()
+            missing = [number for number in share if number not in found]
+            if missing:
+                found[missing[0]] = f"{Status.CRASH}: the compiler ended with {worker.exitcode}"
+    return [found[number] for number in range(len(items))]
+
+
+def _collect(answers: Any, workers: Sequence[Any], found: dict[int, str], count: int) -> None:
+    """Take answers until all are there or no process is left to give any."""
+    while len(found) < count:
+        alive = any(worker.is_alive() for worker in workers)
+        try:
+            number, verdict = answers.get(timeout=0.5)
+        except Empty:
+            if not alive:
+                return
+            continue
+        found[number] = verdict
+
+
+def _share(compiler: Compiler, items: Sequence[Item], share: Iterable[int], answers: Any) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    for number in share:
+        try:
+            compiler.compile(*items[number])
+            answers.put((number, ""))
+        except CandidateFault as fault:
+            answers.put((number, f"{fault.status}: {fault.detail}"))
+
+
+def compile_cells(
+    lab: Lab, cells: Sequence[Cell], configs: dict[Cell, list[ConfigValues]], jobs: int
+) -> dict[Any, str]:
+    """Compile the candidates of cells, each once for a functional; (functional, config) → what is wrong with it."""
+    keys = dict.fromkeys((cell.functional, config) for cell in cells for config in configs[cell])
+    first = {cell.functional: cell for cell in reversed(cells)}
+    items = [(lab.task(first[key[0]]), lab.full(first[key[0]], key[1])) for key in keys]
+    begin = time.perf_counter()
+    verdicts = compile_all(lab.tunable, items, jobs)
+    bad = sum(map(bool, verdicts))
+    print(f"compiled {len(items)} images in {time.perf_counter() - begin:.0f} s, {bad} of them failed", flush=True)
+    return {key: verdict for key, verdict in zip(keys, verdicts, strict=True) if verdict}
+
+
+def whole(times: Iterable[float]) -> list[int | None]:
+    """Times in whole nanoseconds; what is none is None."""
+    return [None if math.isnan(value) else round(value) for value in times]
+
+
+def raw(measured: Measured) -> dict[str, Any]:
+    """The samples of a cell."""
+    return {
+        "depth": [whole(times) for times in measured.depth],
+        "blocks": [[block.order, [whole(times) for times in block.times]] for block in measured.blocks],
+    }
+
+
+def told(decision: Decision) -> dict[str, Any]:
+    """A decision without its standings."""
+    facts = asdict(replace(decision, standings=()))
+    return {name: value for name, value in facts.items() if name != "standings"}
+
+
+def conditions(device: Any) -> dict[str, Any]:
+    """Clocks, temperature and power, of a device that tells them."""
+    return dict(device.conditions()) if hasattr(device, "conditions") else {}
+
+
+def write_rows(path: Path, head: dict[str, Any], rows: Sequence[dict[str, Any]], name: str) -> None:
+    """JSON with one row a line: short, and its differences can be read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    start = json.dumps(head, indent=1)[:-2]
+    path.write_text(f'{start},\n "{name}": [\n{lines}\n]\n}}\n', encoding="utf-8")
+
+
+def fail(text: str) -> int:
+    """Say what is missing; the exit code for it."""
+    print(text, file=sys.stderr)
+    return 2

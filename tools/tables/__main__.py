@@ -1,0 +1,140 @@
+"""Writes the tables of a database from its schemas and arch facts, without a device: `python -m tools.tables ROOT`.
+
+archs.toml and schema/ are written by hand; tables, patches, resource files and the files that only name a base come
+from here. Compiled images are kept in the build folder, so that an interrupted run goes on where it was, and running it
+again changes nothing. docs/amd-tables.md explains the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from codegen.aot import BuildFolder, Record, Workshop, target_of, update_resources
+from codegen.aot.plan import make_plans
+from codegen.aot.pool import compiler_ids
+from tools.tables import writing
+from tools.tables.making import Choice, choices, compile_plan, records
+from tools.tables.roots import BACKWARD, FIXED, FORWARD, KERNELS, ROOTS, Root
+from txtdb.faults import FaultError
+from txtdb.files import write_if_changed
+from txtdb.layers.database import Database, load
+from txtdb.model.values import Functional
+
+# A candidate that takes longer spills thousands of registers.
+CANDIDATE_LIMIT_S = 40.0
+
+Found = dict[Functional, Choice]
+
+
+def main() -> None:
+    """Write every file whose content would change, and say which."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.tables", description="Write the tables of a database that are modelled, not measured."
+    )
+    parser.add_argument("root", type=Path, help="the database: a folder called amd or nvidia")
+    parser.add_argument("--arch", action="append", help="only this, and those over it; repeat for more  [default: all]")
+    parser.add_argument("--build", type=Path, default=Path("build/aot"), help="keeps images  [default: build/aot]")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiler processes")
+    options = parser.parse_args()
+    try:
+        _Maker(options.root, Workshop(BuildFolder(options.build), options.jobs, CANDIDATE_LIMIT_S)).run(options.arch)
+    except FaultError as error:
+        parser.error(str(error))
+
+
+class _Maker:
+    def __init__(self, root: Path, shop: Workshop) -> None:
+        self.root, self.shop = root, shop
+        self.facts: Root = ROOTS[root.resolve().name]
+        self.database: Database = load(root)
+        self.begin = time.monotonic()
+
+    def run(self, archs: list[str] | None) -> None:
+        """All chosen archs, each written as soon as it is done; with a base those over it."""
+        for arch in self.facts.own:
+            if archs is None or arch in archs:
+                self.own(arch)
+            for heir, base in self.facts.heirs.items():
+                if base == arch and (archs is None or {heir, base} & set(archs)):
+                    self.heir(heir, base)
+
+    def say(self, text: str) -> None:
+        """Progress with the time since the start."""
+        print(f"{time.monotonic() - self.begin:7.0f} s  {text}", file=sys.stderr, flush=True)
+
+    def own(self, arch: str) -> None:
+        """An arch with tables of its own."""
+        found: dict[str, Found] = {}
+        for iface in KERNELS:
+            self.say(f"{arch}/{iface}")
+            found[iface] = choices(self.database, arch, iface, self.shop, self.say)
+            self.write_kernel(arch, iface, found[iface])
+        self.planned(arch, FIXED)
+        for iface, text in self.operators(arch, found):
+            self.write(arch, f"{iface}.txtdb", text)
+
+    def write_kernel(self, arch: str, iface: str, found: Found) -> None:
+        """Table, patch and resource file."""
+        schema = self.database.schemas[iface].for_arch(arch)
+        assert schema is not None
+        if iface == "attn_fwd" and arch in self.facts.patched:
+            text, patch = writing.patched(schema, arch, found)
+            self.write(arch, f"{iface}.{writing.PATCH}.dbpatch", patch)
+        else:
+            text = writing.table(schema, arch, found)
+        self.write(arch, f"{iface}.txtdb", text)
+        target = target_of(self.database.archs[arch])
+        assert target is not None
+        compiler = compiler_ids([target])[target]
+        self.resources(iface, arch, list(records(found.values(), compiler)))
+
+    def operators(self, arch: str, found: dict[str, Found]) -> Iterator[tuple[str, str]]:
+        """The texts of both operator tables."""
+        forward = self.database.schemas[FORWARD].for_arch(arch)
+        backward = self.database.schemas[BACKWARD].for_arch(arch)
+        assert forward is not None and backward is not None
+        yield FORWARD, writing.forward_operator(forward, arch)
+        kernels = {iface: found[iface] for iface in KERNELS if iface != "attn_fwd"}
+        yield BACKWARD, writing.backward_operator(backward, arch, kernels)
+
+    def heir(self, arch: str, base: str) -> None:
+        """An arch that takes the tables of another; what it inherits is compiled for it as well."""
+        self.say(f"{arch}, over {base}")
+        for iface in (*KERNELS, FORWARD, BACKWARD):
+            self.write(arch, f"{iface}.txtdb", writing.heir(iface, arch, base))
+        self.planned(arch, (*KERNELS, *FIXED))
+
+    def planned(self, arch: str, ifaces: Iterable[str]) -> None:
+        """Compile what the tables on disk ask for."""
+        fresh = load(self.root)
+        plans, faults = make_plans(fresh, [arch], ifaces)
+        if faults:
+            raise FaultError(faults)
+        for plan in plans:
+            self.resources(plan.schema.iface, arch, compile_plan(plan, fresh.archs[arch], self.shop))
+
+    def resources(self, iface: str, arch: str, made: Sequence[Record]) -> None:
+        """Bring a resource file up to date; failed images are told."""
+        failed = [record for record in made if record.status != "ok"]
+        if failed:
+            self.say(f"{arch}/{iface}: {len(failed)} of {len(made)} images could not be compiled")
+        path, written, faults = update_resources(self.root, self.database.schemas[iface], arch, made)
+        assert not faults, faults
+        if written:
+            print(path.as_posix())
+
+    def write(self, arch: str, name: str, text: str) -> None:
+        """One file, where its content changes."""
+        path = self.root / arch / name
+        path.parent.mkdir(exist_ok=True)
+        if write_if_changed(path, text.encode()):
+            print(path.as_posix())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Functionals → compiled candidates: the most promising are compiled until the best one is a compiled one.
+
+Before it is compiled, a candidate is ranked by an estimate of its registers; afterwards by what its image needs. So the
+work is a few images a functional, not the whole field, and no config is chosen that was not compiled.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codegen.aot import Compilation, Result, Sources, Spec, Target, Workshop, compile_specs, key_values, make_spec
+from codegen.aot.result import OK, judged
+from tools.tables.candidates import Config, candidates, estimate
+from tools.tables.devices import Device
+from tools.tables.model import Floats, Need, Problem, seconds
+from txtdb.model.archs import Arch
+from txtdb.model.schema import ArchSchema
+from txtdb.model.values import Functional
+
+# Candidates of a functional that are compiled at a time, and how often at most.
+AT_A_TIME = 1
+ROUNDS = 4
+# A candidate that is at best so much slower than the best compiled one is not compiled.
+HOPE = 1.1
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Search:
+    """The candidates of one functional on one arch, and what is known of them."""
+
+    arch: Arch
+    arch_schema: ArchSchema
+    functional: Functional
+    device: Device
+    problem: Problem
+    specs: list[Spec]
+    configs: list[Config]
+    results: dict[int, Result] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return f"{self.arch.name}/{self.problem.iface} {self.functional}"
+
+    def need(self) -> Need:
+        """Needs by compiled image where there is one, else estimated. One that failed needs more than there is."""
+        need = estimate(self.device, self.problem, self.configs, self._misjudged())
+        for place, result in self.results.items():
+            own = result.binary.resources if result.status == OK and result.binary else None
+            need.registers[place] = own.registers if own else 1e6
+            need.spills[place] = own.spills if own else 1e6
+            need.shared[place] = own.shared if own else 1e9
+        return need
+
+    def _misjudged(self) -> float:
+        """How many times the estimated registers images took: what is known of some helps to judge others."""
+        held = estimate(self.device, self.problem, self.configs)
+        both = [
+            (own.registers + own.spills) / (held.registers[place] + held.spills[place])
+            for place, result in self.results.items()
+            if result.binary and (own := result.binary.resources)
+        ]
+        return min(max(statistics.median(both), 0.5), 4.0) if both else 1.0
+
+    def times(self) -> Floats:
+        """Modelled seconds, (candidates, query bins, key bins). What spills counts as slow as it can: it comes last."""
+        need = self.need()
+        times = seconds(self.device, self.problem, self.configs, need)
+        return np.where((need.spills > 0)[:, None, None], times * 100 * (1 + need.spills[:, None, None] / 100), times)
+
+    def compiled(self) -> list[int]:
+        """Places of candidates that have an image."""
+        return [place for place, result in self.results.items() if result.status == OK]
+
+    def hopeful(self) -> list[int]:
+        """Candidates to compile next: those that would be best in most cells, if they kept what is hoped of them."""
+        times, done = self.times(), self.compiled()
+        open_ = [place for place in range(len(self.configs)) if place not in self.results]
+        best = times[done].min(axis=0) if done else np.full(times.shape[1:], np.inf)
+        wins: dict[int, int] = {}
+        for _ in range(AT_A_TIME):
+            if not open_:
+                break
+            gains = times[open_] * HOPE < best
+            leader = times[open_].argmin(axis=0)
+            counts = [(int((gains[row] & (leader == row)).sum()), -place) for row, place in enumerate(open_)]
+            most = max(range(len(open_)), key=lambda row: counts[row])
+            if counts[most][0] == 0:
+                break
+            place = open_.pop(most)
+            wins[place] = counts[most][0]
+            best = np.minimum(best, times[place])
+        return list(wins)
+
+
+def make_search(
+    arch: Arch, arch_schema: ArchSchema, functional: Functional, device: Device, target: Target, kernels: Sources
+) -> Search:
+    """The field of one functional."""
+    schema = arch_schema.schema
+    keys = schema.functional_dict(functional)
+    problem = Problem(
+        schema.iface,
+        str(keys["Q_dtype"]),
+        int(keys["BLOCK_DMODEL"]),
+        bool(keys["CAUSAL_TYPE"]),
+        bool(keys["ENABLE_DROPOUT"]),
+        bool(keys["BIAS_TYPE"]),
+        arch_schema.bins[0],
+        arch_schema.bins[1],
+    )
+    configs = candidates(arch_schema, device, problem)
+    specs = []
+    for config in configs:
+        spec = make_spec(kernels, schema.iface, key_values(schema, functional), config, target)
+        assert not isinstance(spec, str), spec
+        specs.append(spec)
+    return Search(arch, arch_schema, functional, device, problem, specs, configs)
+
+
+def run(searches: Sequence[Search], shop: Workshop, say: Say) -> None:
+    """Compile until no search hopes for more. Interrupted, it goes on from the build folder."""
+    for number in range(ROUNDS):
+        wanted = [(search, place) for search in searches for place in search.hopeful()]
+        if not wanted:
+            return
+        made = compile_specs([search.specs[place] for search, place in wanted], shop)
+        say(f"round {number + 1}: {len(wanted)} candidates, {made.fresh} compiled in {made.seconds:.0f} s of compilers")
+        for search, place in wanted:
+            result = made.results[search.specs[place]]
+            search.results[place] = judged(result, search.arch.lds_bytes)
+
+
+def compiler_of(made: Compilation, specs: Iterable[Spec]) -> str:
+    """The one compiler of some specs."""
+    return next(made.compilers[spec] for spec in specs)

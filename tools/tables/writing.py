@@ -1,0 +1,127 @@
+"""Choices → the texts of tables, patches and operator tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tools.tables.choose import TIE, Places
+from tools.tables.making import Choice
+from tools.tables.model import VERSION
+from txtdb.layers.resolve import Layer, empty_fold, fold_layer, ground_digest
+from txtdb.model.schema import ArchSchema
+from txtdb.model.table import UNSET, ConfigPool, build_table
+from txtdb.model.values import Functional
+from txtdb.model.writing import table_text
+from txtdb.syntax import read
+
+ORIGIN = f"modelled {VERSION}, not measured"
+PATCH = "0010-few-queries"
+PATCH_WHY = "few queries, many keys: a tile of queries of their size, where the table takes that of 64 queries"
+# The cells that the patch may set.
+FEW_QUERIES, MANY_KEYS = 32, 1024
+# What a launch costs the device, in seconds: the split backward makes two more than the fused one.
+LAUNCH_S = 4e-6
+
+Found = Mapping[Functional, Choice]
+
+
+def table(schema: ArchSchema, arch: str, found: Found) -> str:
+    """The table of one kernel."""
+    return _text(schema, arch, found, lambda choice: choice.places, {"origin": [ORIGIN]}, "txtdb")
+
+
+def patched(schema: ArchSchema, arch: str, found: Found) -> tuple[str, str]:
+    """Table and patch: in the table the cells with few queries are as those with 64."""
+    base = _text(schema, arch, found, lambda choice: _without(schema, choice), {"origin": [ORIGIN]}, "txtdb")
+    header = {"origin": [ORIGIN], "why": [PATCH_WHY]}
+    patch = _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
+    header["onto"] = [_ground(schema, arch, base, patch)]
+    return base, _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
+
+
+def heir(iface: str, arch: str, base: str) -> str:
+    """A table that is another arch's."""
+    lines = ("#! txtdb 1", f"#! iface {iface}", f"#! arch {arch}", f"#! base {base}", f"#! origin {ORIGIN}", "#! end")
+    return "\n".join((*lines, ""))
+
+
+def forward_operator(schema: ArchSchema, arch: str) -> str:
+    """There is one back end."""
+    pool = ConfigPool()
+    cells = np.full(_shape(schema), pool.intern(("triton",)), np.int32)
+    return _grid_text(schema, arch, cells, pool, {"origin": [ORIGIN]}, "txtdb")
+
+
+def backward_operator(schema: ArchSchema, arch: str, kernels: Mapping[str, Found]) -> str:
+    """The faster of the split and the fused backward in each cell; near ties go to the split one."""
+    pool = ConfigPool()
+    split, fused = pool.intern(("triton_split",)), pool.intern(("triton_fused",))
+    cells = np.full(_shape(schema), split, np.int32)
+    for row, functional in enumerate(schema.declared):
+        times = {iface: _picked(found[functional]) for iface, found in kernels.items()}
+        apart = times["bwd_kernel_dk_dv"] + times["bwd_kernel_dq"] + 2 * LAUNCH_S
+        cells[row][times["bwd_kernel_fuse"] * TIE < apart] = fused
+    return _grid_text(schema, arch, cells, pool, {"origin": [ORIGIN]}, "txtdb")
+
+
+def _picked(choice: Choice) -> np.ndarray:
+    return np.take_along_axis(choice.times, choice.places[None], axis=0)[0]
+
+
+def _few(schema: ArchSchema) -> np.ndarray:
+    queries, keys = (np.array(bins) for bins in schema.bins)
+    return (queries <= FEW_QUERIES)[:, None] & (keys >= MANY_KEYS)[None, :]
+
+
+def _without(schema: ArchSchema, choice: Choice) -> Places:
+    row = next(place for place, size in enumerate(schema.bins[0]) if size > FEW_QUERIES)
+    return np.where(_few(schema), choice.places[row][None, :], choice.places)
+
+
+def _only(schema: ArchSchema, choice: Choice) -> Places:
+    below = _without(schema, choice)
+    return np.where(below != choice.places, choice.places, UNSET)
+
+
+def _shape(schema: ArchSchema) -> tuple[int, ...]:
+    return (len(schema.declared), *map(len, schema.bins))
+
+
+def _text(
+    schema: ArchSchema,
+    arch: str,
+    found: Found,
+    places: Callable[[Choice], Places],
+    header: Mapping[str, list[str]],
+    kind: str,
+) -> str:
+    pool = ConfigPool()
+    cells = np.full(_shape(schema), UNSET, np.int32)
+    for row, functional in enumerate(schema.declared):
+        _fill(cells[row], found[functional], places(found[functional]), pool)
+    return _grid_text(schema, arch, cells, pool, header, kind)
+
+
+def _fill(cells: np.ndarray, choice: Choice, places: Places, pool: ConfigPool) -> None:
+    for place in np.unique(places[places != UNSET]):
+        cells[places == place] = pool.intern(choice.config(int(place)))
+
+
+def _grid_text(
+    schema: ArchSchema, arch: str, cells: np.ndarray, pool: ConfigPool, header: Mapping[str, list[str]], kind: str
+) -> str:
+    return table_text(schema.schema, arch, schema.declared, schema.bins, cells, pool, header, kind)
+
+
+def _ground(schema: ArchSchema, arch: str, table_: str, patch: str) -> str:
+    """The digest for `#! onto`: what the table holds under the cells of the patch."""
+    pool = ConfigPool()
+    layers = []
+    for text in (table_, patch):
+        source, faults = read(text.encode(), "made")
+        assert source is not None and not faults, faults
+        layers.append(Layer("table", 0, arch, "made", build_table(source, schema.schema, arch, pool)[0]))
+    below = fold_layer(empty_fold(len(schema.schema.axes)), layers[0], 0)
+    return ground_digest(schema.schema, pool, below, layers[1].table)

@@ -1,0 +1,402 @@
+"""`txtdb tune`: measure candidates for cells and write the patch that follows."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from txtdb.cli.common import (
+    EXIT_FINDINGS,
+    EXIT_USAGE,
+    choose_archs,
+    fail,
+    fault_json,
+    format_option,
+    open_root,
+    overlay_option,
+    print_faults,
+    print_json,
+)
+from txtdb.cli.tables import choose_schema
+from txtdb.diff.sides import open_side
+from txtdb.evidence.files import read_evidence
+from txtdb.evidence.policy import Policy, as_json, described, overridden
+from txtdb.faults import Fault, FaultError, Span
+from txtdb.files import write_if_changed
+from txtdb.layers.database import Database
+from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.schema import ArchSchema
+from txtdb.patching.report import outcome_lines
+from txtdb.tune.calibrating import Calibrator
+from txtdb.tune.cell_run import RACE, STRATEGIES
+from txtdb.tune.choosing import Choice
+from txtdb.tune.device import CandidateFault
+from txtdb.tune.devices import DeviceMissing, device_names, needs_tunable, runs_kernels, with_measurement
+from txtdb.tune.job import (
+    Field,
+    Instruments,
+    Place,
+    Prepared,
+    Report,
+    keep_evidence,
+    perform,
+    prepare,
+    prepare_comparison,
+    table_of,
+    work_of,
+)
+from txtdb.tune.journal import Journal
+from txtdb.tune.measuring import Measurer, Throttled, default_jobs
+from txtdb.tune.progress import Progress, calibration_text, duration, summary_json, summary_lines, summary_of
+from txtdb.tune.publish import Publication, publication_faults
+from txtdb.tune.report import report_page
+from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
+from txtdb.tune.tunable import find_tunable, tunable_names
+from txtdb.wording import did_you_mean, plural
+
+JOURNAL_FOLDER = ".txtdb-tune"
+
+_SELECT = (SELECT_TIME, SELECT_ENERGY)
+
+_file = click.Path(path_type=Path, dir_okay=False)
+_existing = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+class _Tune(click.Command):
+    """`txtdb tune IFACE …`, and `txtdb tune report EVIDENCE …`, which is a command of its own."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command that the first word names."""
+        if args[:1] == [report.name]:
+            return report.make_context(f"{info_name} {report.name}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=_Tune, short_help="Measure candidates for cells and write a patch.")
+@click.argument("iface", required=False)
+@click.option("--root", type=click.Path(path_type=Path), help="The database.")
+@overlay_option
+@click.option("--arch", help="The arch that is tuned: the one of the device.")
+@click.option("--device", default="gpu", show_default=True, help="What measures: gpu, or simulated:FILE.")
+@click.option("--all", "everything", is_flag=True, help="Tune every declared cell.")
+@click.option("--missing", is_flag=True, help="Tune the cells without a config, which `txtdb check` reports.")
+@click.option("--keys", multiple=True, metavar="KEY=VALUE,…", help="Tune the functionals that match; repeat for more.")
+@click.option("--shapes", type=_existing, help="Tune the cells that sizes fall into: AXIS=SIZE … a line.")
+@click.option("--cells", type=_existing, help="Tune these cells: KEY=VALUE … AXIS=BIN … a line.")
+@click.option("--candidates", type=_existing, help="Measure these configs: FIELD=VALUE … a line.")
+@click.option("--strategy", type=click.Choice(STRATEGIES), default=RACE, show_default=True, help="How to search.")
+@click.option(
+    "--select", type=click.Choice(_SELECT), default=SELECT_TIME, show_default=True, help="What has to be least."
+)
+@click.option("--policy", "policy_file", type=_existing, help="A JSON file with what differs from the default policy.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a number of the policy.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes that compile.  [default: one less than processors]")
+@click.option("--name", default="tuned", show_default=True, help="The name of the patch and of its evidence.")
+@click.option("--why", metavar="TEXT", help="What the patch is for.  [default: the gains]")
+@click.option("--table", "whole_table", is_flag=True, help="Write the arch's own table, not a patch.")
+@click.option("--compare", metavar="OLD", help="Measure what OLD (a folder or revision) and ROOT give; write nothing.")
+@click.option("--calibrate", "trials", type=click.IntRange(1), metavar="N", help="First find the bar by N A/A trials.")
+@click.option(
+    "--journal-dir",
+    type=click.Path(path_type=Path),
+    default=JOURNAL_FOLDER,
+    show_default=True,
+    help="Where journals are kept.",
+)
+@click.option("--journal", type=_file, help="Go on with this journal.  [default: the one of an equal run]")
+@click.option("--repair", is_flag=True, help="Cut a damaged journal where it is damaged.")
+@click.option("--evidence-out", type=_file, help="Keep the evidence here.  [default: beside the journal]")
+@click.option("--dry-run", is_flag=True, help="Say what would be measured, and how long that may take.")
+@click.option("--show-policy", is_flag=True, help="Print every number that decides, with its reason.")
+@format_option("json")
+def tune(**given: Any) -> None:
+    """Measure candidates for cells of IFACE, and write the patch that follows, with its evidence.
+
+    Every measurement is kept in a journal: the same command goes on where it ended. Choose cells by --all, --missing,
+    --keys, --shapes or --cells.
+
+    Exit code 0: every cell is done; 1: incomplete, or a cell has no valid candidate; 2: usage or environment.
+    """
+    policy = _changed(_policy(given["policy_file"]), given["changes"])
+    if given["show_policy"]:
+        _show_policy(policy, given["style"])
+        return
+    with ExitStack() as stack, _usage_faults():
+        _Command(given, policy, stack).run()
+
+
+@click.command("report", short_help="Render evidence as a page.")
+@click.argument("evidence", type=_existing)
+@click.option("--root", type=click.Path(path_type=Path), help="The database.  [default: the one that holds EVIDENCE]")
+@click.option("-o", "--out", type=_file, required=True, help="The page.")
+def report(evidence: Path, root: Path | None, out: Path) -> None:
+    """Render an evidence file as one HTML page, with a plot of each race."""
+    root = root or evidence.absolute().parents[2]
+    data = evidence.read_bytes()
+    arch_schema = _schema_of(open_root(root), data, evidence)
+    found, faults = read_evidence(data, evidence.as_posix(), arch_schema.schema)
+    if found is None:
+        fail(faults)
+    write_if_changed(out, report_page(found, arch_schema).encode())
+    click.echo(f"{out.as_posix()}: written")
+
+
+def _schema_of(database: Database, data: bytes, file: Path) -> ArchSchema:
+    """The schema of the interface and arch that evidence names."""
+    try:
+        given = json.loads(data)
+        schema = database.schemas[given["iface"]]
+        arch_schema = schema.for_arch(given["arch"])
+    except (ValueError, KeyError, TypeError):
+        arch_schema = None
+    if arch_schema is None:
+        message, hint = "this is no evidence of an interface and arch of the database", "name the database with --root"
+        fail([Fault("bad-evidence", Span(file.as_posix()), message, hint)], EXIT_USAGE)
+    return arch_schema
+
+
+class _Command:
+    """One call of `txtdb tune`."""
+
+    def __init__(self, given: dict[str, Any], policy: Policy, stack: ExitStack) -> None:
+        self._given, self._stack = given, stack
+        self._settings = Settings(
+            device=with_measurement(given["device"], policy.measurement),
+            policy=policy,
+            strategy=given["strategy"],
+            jobs=given["jobs"] or default_jobs(),
+            bar_pct=policy.promotion.min_improvement_pct,
+            publish=given["compare"] is None,
+            by_energy=given["select"] == SELECT_ENERGY,
+        )
+        self._publication = Publication(given["name"], given["why"], given["whole_table"])
+
+    def run(self) -> None:
+        database, table = self._table()
+        faults = publication_faults(database, table, self._publication)
+        if faults:
+            fail(faults, EXIT_USAGE)
+        prepared = self._prepared(database, table)
+        print_faults(prepared.notes)
+        if self._given["dry_run"]:
+            self._dry_run(prepared)
+        elif not prepared.plans:
+            self._say("nothing to measure")
+        elif find_spec("scipy") is None:
+            raise click.UsageError("tune needs scipy: pip install 'txtdb[tune]'")
+        else:
+            self._finish(self._measured(database, prepared), prepared)
+
+    def _table(self) -> tuple[Database, ResolvedTable]:
+        for name in ("iface", "root", "arch"):
+            if not self._given[name]:
+                raise click.UsageError(f"{'IFACE' if name == 'iface' else f'--{name}'} is missing")
+        database = open_root(self._given["root"], self._given["overlays"])
+        archs = choose_archs(database, [self._given["arch"]])
+        if len(archs) != 1:
+            fail([Fault("argument", Span(self._given["arch"]), "one arch is tuned at a time", "name one")], EXIT_USAGE)
+        choose_schema(database, self._given["iface"], archs)
+        return database, _usable(table_of(database, archs[0], self._given["iface"]))
+
+    def _prepared(self, database: Database, table: ResolvedTable) -> Prepared:
+        choice = self._choice()
+        if self._given["compare"] is None:
+            found = prepare(database, table, choice, self._field(table.iface))
+        else:
+            side = self._stack.enter_context(open_side(self._given["compare"], Path()))
+            before = _usable(table_of(side.database, table.arch, table.iface))
+            found = prepare_comparison(side.database, before, table, choice)
+        if isinstance(found, list):
+            fail(found, EXIT_USAGE)
+        return found
+
+    def _field(self, iface: str) -> Field:
+        if self._given["candidates"]:
+            return Field(_named_text(self._given["candidates"]))
+        tunable = find_tunable(iface) if runs_kernels(self._settings.device) else None
+        if tunable is None and needs_tunable(self._settings.device):
+            known = ", ".join(tunable_names()) or "none"
+            raise DeviceMissing(f"no package offers a tunable of {iface}; there are: {known}")
+        return Field(tunable=tunable)
+
+    def _choice(self) -> Choice:
+        given = self._given
+        ways = [name for name in ("everything", "missing", "cells") if given[name]]
+        if len(ways) > 1 or ("cells" in ways and (given["keys"] or given["shapes"])):
+            raise click.UsageError("--all, --missing and --cells exclude each other, and --cells all others")
+        if not ways and not given["keys"] and not given["shapes"]:
+            raise click.UsageError("say which cells: --all, --missing, --keys, --shapes or --cells")
+        shapes, cells = _named_text(given["shapes"]), _named_text(given["cells"])
+        return Choice(given["everything"], given["missing"], given["keys"], shapes, cells)
+
+    def _dry_run(self, prepared: Prepared) -> None:
+        work = work_of(prepared, self._settings)
+        if self._given["style"] == "json":
+            print_json({"cells": work.cells, "candidates": work.candidates, "estimate_s": round(work.seconds)})
+        else:
+            cells, candidates = (
+                f"{n} {plural(n, word)}" for n, word in ((work.cells, "cell"), (work.candidates, "candidate"))
+            )
+            click.echo(f"{cells}, {candidates}, about {duration(work.seconds)}")
+
+    def _measured(self, database: Database, prepared: Prepared) -> Report:
+        given, place = self._given, Place(self._given["journal_dir"], self._given["journal"], self._given["repair"])
+        resumes = place.may_resume(given["iface"], prepared.table.arch)
+        measurer = Measurer(self._settings.device, self._settings.policy.run, resumes)
+        self._stack.callback(measurer.close)
+        facts = measurer.facts(given["iface"])
+        journal, faults = place.open(identity_of(prepared.arch_schema, self._settings, facts))
+        print_faults(faults)
+        if journal is None:
+            sys.exit(EXIT_USAGE)
+        self._stack.callback(journal.close)
+        calibration = self._calibration(prepared, journal, measurer)
+        progress = Progress(prepared.table.schema, prepared.plans, self._say, _tell, time.monotonic)
+        instruments = Instruments(facts, journal, measurer, Watcher(progress.tick, progress.cell))
+        found = perform(database, prepared, self._settings, instruments, self._publication, calibration)
+        beside = journal.path.with_name(f"{journal.path.stem}-{self._publication.name}.json")
+        keep_evidence(given["evidence_out"] or beside, found.evidence, prepared)
+        return found
+
+    def _calibration(self, prepared: Prepared, journal: Journal, measurer: Measurer) -> dict[str, Any] | None:
+        """What trials of equals say of the bar, where they are asked for."""
+        if self._given["trials"] is None:
+            return None
+        calibrator = Calibrator(prepared.arch_schema, self._settings.policy, journal, measurer)
+        try:
+            found = calibrator.run(prepared.plans, self._given["trials"])
+        except (CandidateFault, Throttled) as error:
+            fail([Fault("calibration", Span("--calibrate"), f"the trials failed: {error}", "")])
+        self._say(calibration_text(found))
+        return found
+
+    def _finish(self, found: Report, prepared: Prepared) -> NoReturn:
+        """Write, tell, and end the program."""
+        summary = summary_of(found.evidence)
+        if not found.change.faults:
+            found.change.apply()
+        if self._given["style"] == "json":
+            files = [] if found.change.faults else [step.file for step in found.change.steps]
+            faults = [fault_json(fault) for fault in found.change.faults]
+            print_json({**summary_json(summary), "stopped": found.stopped, "files": files, "faults": faults})
+        else:
+            click.echo("\n".join(summary_lines(prepared.table.schema, summary)))
+            click.echo(_ending(found))
+        print_faults(found.change.faults)
+        sys.exit(0 if summary.is_clean and not found.change.faults else EXIT_FINDINGS)
+
+    def _say(self, line: str) -> None:
+        click.echo(line, err=self._given["style"] == "json")
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _ending(found: Report) -> str:
+    if found.stopped:
+        return "stopped: the same command goes on from here"
+    if found.evidence.cells and not any(cell.measured.publish for cell in found.evidence.cells):
+        return "compared: nothing is written"
+    if not found.change.steps and not found.change.faults:
+        return "nothing changes: no patch is written"
+    return "\n".join(outcome_lines(found.change, False))
+
+
+def _usable(found: ResolvedTable | list[Fault]) -> ResolvedTable:
+    if isinstance(found, list):
+        fail(found)
+    return found
+
+
+def _named_text(path: Path | None) -> tuple[str, str] | None:
+    """(name, text) of a file."""
+    if path is None:
+        return None
+    try:
+        return path.as_posix(), path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail([Fault("unreadable", Span(path.as_posix()), f"the file cannot be read: {error}", "")], EXIT_USAGE)
+
+
+def _policy(path: Path | None) -> Policy:
+    """The policy with what a file changes."""
+    named = _named_text(path)
+    if named is None:
+        return Policy()
+    name, text = named
+    try:
+        changes = json.loads(text)
+    except ValueError as error:
+        fail([Fault("policy", Span(name), f"this is no JSON: {error}", "")], EXIT_USAGE)
+    return _overridden(Policy(), changes, Span(name))
+
+
+def _changed(policy: Policy, words: Sequence[str]) -> Policy:
+    """The policy with `race.delta_pct=0.5` and the like applied."""
+    known = {row.name for row in described(policy)}
+    nested: dict[str, Any] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if name not in known:
+            hint = f"{did_you_mean(name, known)}`txtdb tune --show-policy` lists them"
+            fail([Fault("policy", Span(word), f"the policy has no number `{name}`", hint)], EXIT_USAGE)
+        group, _, last = name.rpartition(".")
+        (nested.setdefault(group, {}) if group else nested)[last] = _number(text)
+    return _overridden(policy, nested, Span("--set"))
+
+
+def _overridden(policy: Policy, changes: object, span: Span) -> Policy:
+    found, faults = overridden(policy, changes, span)
+    if found is None:
+        fail(faults, EXIT_USAGE)
+    return found
+
+
+def _number(text: str) -> bool | int | float | str:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _show_policy(policy: Policy, style: str) -> None:
+    rows = described(policy)
+    if style == "json":
+        print_json({"policy": as_json(policy), "reasons": {row.name: row.reason for row in rows}})
+        return
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        usual = "" if row.value == row.default else f" (default {row.default})"
+        click.echo(f"{row.name:{width}}  {row.value!s:>7}{usual}  {row.reason}")
+
+
+@contextmanager
+def _usage_faults() -> Iterator[None]:
+    """Ends the program where a side, the device, a tunable or the journal cannot be used."""
+    try:
+        yield
+    except FaultError as error:
+        fail(error.faults, EXIT_USAGE)
+    except ImportError as error:
+        hint = "pip install 'txtdb[tune]'"
+        fail([Fault("device", Span("--device"), f"what the device needs is not installed: {error}", hint)], EXIT_USAGE)
+    except DeviceMissing as error:
+        fail([Fault("device", Span("--device"), str(error), f"known are {', '.join(device_names())}")], EXIT_USAGE)
+    except OSError as error:
+        span = Span(Path(error.filename or "").as_posix())
+        fail([Fault("unwritable", span, f"cannot write: {error.strerror}", "")], EXIT_USAGE)

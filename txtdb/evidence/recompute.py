@@ -1,0 +1,200 @@
+"""One run's evidence held against itself: every decision made again from its samples, and the bar from what sets it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from txtdb.evidence.calibration import clopper_pearson
+from txtdb.evidence.decide import decide
+from txtdb.evidence.files import BAD
+from txtdb.evidence.named import is_partial, partial_fault
+from txtdb.evidence.policy import Policy, from_json
+from txtdb.faults import Fault, Span
+from txtdb.model.evidence import CellEvidence, Decision, Evidence, Standing
+from txtdb.model.schema import Schema
+from txtdb.model.values import print_values
+
+BAR = "bar-changed"
+DECISION = "decision-not-reproduced"
+
+# Numbers that go through a logarithm or a quantile end differently on other machines, in the last digits.
+_ALIKE = 1e-9
+# Every number of a policy that makes promotions easier: group, name, and whether more of it is the easier.
+_EASIER = (
+    ("promotion", "min_improvement_pct", False),
+    ("promotion", "max_false_promotion_pct", True),
+    ("finalists", "sigma", False),
+    ("finalists", "rounds", False),
+    ("race", "delta_pct", True),
+    ("race", "error_budget", True),
+    ("race", "block_calls", False),
+    ("race", "min_blocks", False),
+    ("race", "screen_pct", False),
+    ("race", "screen_blocks", False),
+    ("race", "floor_pct", False),
+)  # fmt: skip
+_RATES = ("false_promotions", "false_promotions_at_bar")
+_BAR_FIELDS = ("bar_pct", "margin_pct")
+# Larger numbers in a calibration mean nothing.
+_MOST = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What one member of a decision is stated as, and what the samples give."""
+
+    name: str
+    stated: object
+    made: object
+
+    def __str__(self) -> str:
+        return f"{self.name} is stated as {_shown(self.stated)}, recomputed it is {_shown(self.made)}"
+
+
+def evidence_faults(evidence: Evidence, file: str, schema: Schema, asked: Policy) -> Iterator[tuple[Fault, int | None]]:
+    """Each fault of a run, with the number of the cell that it is about: `partial-evidence`, `bar-changed` and
+    `decision-not-reproduced`; `bad-evidence` where the policy cannot be used, and then no decision is made again.
+
+    `asked` is what policies must ask for at least.
+    """
+    span = Span(file)
+    if is_partial(evidence):
+        yield partial_fault(evidence, span), None
+    policy, faults = from_json(evidence.policy, span)
+    if policy is None:
+        more = f"; {len(faults) - 1} more are wrong" if len(faults) > 1 else ""
+        yield replace(faults[0], rule=BAD, message=f"{faults[0].message}{more}"), None
+        return
+    for message in (*_lax(policy, asked), *_calibration_problems(evidence.calibration, policy)):
+        yield Fault(BAR, span, message, "measure again, or tell verify what policy is asked for"), None
+    bar = demanded_bar(evidence.calibration, policy)
+    for number, cell in enumerate(evidence.cells):
+        yield from ((fault, number) for fault in _cell_faults(cell, number, policy, bar, span, schema))
+
+
+def demanded_bar(calibration: Mapping[str, Any] | None, policy: Policy) -> float:
+    """The larger of the policy's bar and that of the calibration; the noise floor of each cell comes on top."""
+    given = _number(calibration.get("bar_pct")) if calibration else None
+    return max(policy.promotion.min_improvement_pct, given or 0.0)
+
+
+def differences(stated: Decision, made: Decision) -> list[Difference]:
+    """The members in which two decisions differ. Sums must be equal to the bit, other floats to nine digits."""
+    if stated == made:
+        return []
+    names = (item.name for item in fields(Decision) if item.name != "standings")
+    pairs = ((name, getattr(stated, name), getattr(made, name)) for name in names)
+    found = [Difference(*pair) for pair in pairs if not _same(*pair)]
+    return [*found, *_standing_differences(stated.standings, made.standings)]
+
+
+def cell_words(cell: CellEvidence) -> str:
+    """A cell for people: `[fp16 0 64] 64,128`."""
+    return f"[{print_values(cell.measured.functional)}] {','.join(map(str, cell.measured.at))}"
+
+
+def _cell_faults(
+    cell: CellEvidence, number: int, policy: Policy, bar: float, span: Span, schema: Schema
+) -> Iterator[Fault]:
+    found = differences(cell.decision, decide(cell.measured, policy, bar))
+    names = {item.name for item in found}
+    if "bar_pct" in names and "floor_pct" not in names:
+        (item,) = (item for item in found if item.name == "bar_pct")
+        hint = "it is the largest of the policy's least improvement, the calibrated bar and the noise floor"
+        yield Fault(BAR, span, f"cells[{number}] {cell_words(cell)}: {item}", hint)
+        found = [item for item in found if item.name not in _BAR_FIELDS]
+    if found:
+        more = f"; {len(found) - 1} more differ" if len(found) > 1 else ""
+        hint = "a sample or the decision was changed; restore the file, or measure again"
+        yield Fault(DECISION, span, f"cells[{number}] {cell_words(cell)}: {_gravest(found)}{more}", hint)
+
+
+def _gravest(found: list[Difference]) -> Difference:
+    """What is told of several differences: what was decided, then by how much, then the sums."""
+    order = ("outcome", "winner", "reason", "incumbent", "certified", "gain_pct", "floor_pct", "bar_pct", "margin_pct")
+    return min(found, key=lambda item: order.index(item.name) if item.name in order else len(order))
+
+
+def _same(name: str, stated: object, made: object) -> bool:
+    if name != "total_ns" and isinstance(stated, float) and isinstance(made, float):
+        return math.isclose(stated, made, rel_tol=_ALIKE, abs_tol=_ALIKE) or (stated != stated and made != made)
+    return stated == made
+
+
+def _standing_differences(stated: tuple[Standing, ...], made: tuple[Standing, ...]) -> Iterator[Difference]:
+    old, new = [item.entrant for item in stated], [item.entrant for item in made]
+    if old != new:
+        yield Difference("standings", f"of entrants {old}", f"of entrants {new}")
+        return
+    for one, other in zip(stated, made, strict=True):
+        for item in fields(Standing):
+            values = getattr(one, item.name), getattr(other, item.name)
+            if not _same(item.name, *values):
+                yield Difference(f"`{item.name}` of entrant {one.entrant}", *values)
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _lax(policy: Policy, asked: Policy) -> Iterator[str]:
+    """Where a policy asks for less than what is asked for."""
+    for group, name, more_is_easier in _EASIER:
+        have, want = (getattr(getattr(item, group), name) for item in (policy, asked))
+        if (have > want) if more_is_easier else (have < want):
+            bound = "at most" if more_is_easier else "at least"
+            yield f"policy {group}.{name} is {have:g}; {bound} {want:g} is asked for"
+
+
+def _calibration_problems(calibration: Mapping[str, Any] | None, policy: Policy) -> Iterator[str]:
+    """Where rates and bar do not go together. The trials are not in the file: their counts are believed."""
+    if calibration is None:
+        return
+    bar, rates = _number(calibration.get("bar_pct")), {name: _counts(calibration.get(name)) for name in _RATES}
+    if bar is None or None in rates.values():
+        yield f"the calibration has no bar_pct, or no count and trials of {' and '.join(_RATES)}"
+        return
+    for name, counts in rates.items():
+        assert counts is not None, "seen to above"
+        yield from _rate_problems(name, calibration[name], *counts)
+    (plain, trials), (at_bar, _) = filter(None, rates.values())
+    yield from _bar_problems(bar, policy, plain, at_bar, trials)
+
+
+def _bar_problems(bar: float, policy: Policy, plain: int, at_bar: int, trials: int) -> Iterator[str]:
+    """`plain` and `at_bar`: the false promotions at the policy's bar, and at the calibrated one."""
+    usual = policy.promotion.min_improvement_pct
+    allowed = math.floor(policy.promotion.max_false_promotion_pct / 100 * trials + _ALIKE)
+    if at_bar > allowed:
+        yield f"the calibrated bar of {bar:g} % leaves {at_bar} false promotions of {trials}; {allowed} are allowed"
+    if plain > allowed and bar <= usual:
+        yield f"{plain} false promotions of {trials} demand a bar above the policy's {usual:g} %; it is {bar:g} %"
+    if plain <= allowed and not math.isclose(bar, usual):
+        yield f"{plain} false promotions of {trials} leave the bar at the policy's {usual:g} %; it is {bar:g} %"
+
+
+def _rate_problems(name: str, rate: Mapping[str, Any], count: int, trials: int) -> Iterator[str]:
+    if not trials:
+        return
+    low, high = clopper_pearson(count, trials)
+    made = {"pct": 100 * count / trials, "low_pct": 100 * low, "high_pct": 100 * high}
+    for member, value in made.items():
+        stated = _number(rate.get(member))
+        if stated is None or not math.isclose(stated, value, rel_tol=1e-6, abs_tol=_ALIKE):
+            yield f"calibration {name}.{member} is {rate.get(member)}; {count} of {trials} give {value:.6g}"
+
+
+def _counts(rate: object) -> tuple[int, int] | None:
+    """How many of how many; None where that is not stated."""
+    count, trials = (rate.get("count"), rate.get("trials")) if isinstance(rate, Mapping) else (None, None)
+    if type(count) is not int or type(trials) is not int:
+        return None
+    return (count, trials) if 0 <= count <= trials <= _MOST else None
+
+
+def _number(value: object) -> float | None:
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_one and abs(value) <= _MOST else None  # type: ignore[arg-type]

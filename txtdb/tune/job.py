@@ -1,0 +1,218 @@
+"""One call of the tuner: what it was asked for, prepared into plans, measured, and published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from txtdb.evidence.files import write_evidence
+from txtdb.faults import Fault, Severity, Span, errors
+from txtdb.files import write_if_changed
+from txtdb.layers.database import Database
+from txtdb.layers.resolve import empty_fold
+from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.evidence import Evidence
+from txtdb.model.schema import ArchSchema
+from txtdb.model.table import ConfigValues
+from txtdb.patching.outcome import Outcome as Change
+from txtdb.tune.choosing import Choice, choose_cells, config_at, ground_of
+from txtdb.tune.device import DeviceFacts
+from txtdb.tune.fields import CellPlan, ordered, read_candidates, schema_field
+from txtdb.tune.journal import SUFFIX, Journal, journal_name, open_journal
+from txtdb.tune.measuring import Measurer
+from txtdb.tune.publish import Publication, publish
+from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session
+from txtdb.tune.tunable import Tunable
+
+# Guesses for the estimate of a dry run: seconds of one compilation, of one accuracy check, and of one timed call with
+# what is restored and flushed around it.
+_COMPILE_S, _CHECK_S, _CALL_S = 1.5, 0.2, 1e-3
+# Blocks that a candidate is in before it is eliminated, on average.
+_BLOCKS = 6.0
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where candidates come from: (name, text) of a file of theirs, else the schema, narrowed by a tunable."""
+
+    file: tuple[str, str] | None = None
+    tunable: Tunable | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The cells that will be measured. `notes` tell of cells that were left out."""
+
+    table: ResolvedTable
+    plans: tuple[CellPlan, ...]
+    notes: tuple[Fault, ...]
+
+    @property
+    def arch_schema(self) -> ArchSchema:
+        """The schema as it holds on the arch."""
+        return self.table.arch_schema
+
+
+def table_of(database: Database, arch: str, iface: str) -> ResolvedTable | list[Fault]:
+    """The resolved table that is tuned; one without any cell where there are no files yet."""
+    resolution = database.resolve(arch, iface)
+    wrong = [fault for fault in errors(resolution.faults) if fault.rule != "no-data"]
+    if wrong:
+        return wrong
+    if resolution.table:
+        return resolution.table
+    arch_schema = database.schemas[iface].for_arch(arch)
+    assert arch_schema, "the caller has seen to it that the interface exists there"
+    return ResolvedTable(arch, arch_schema, database.pool(iface), (), empty_fold(len(arch_schema.schema.axes)))
+
+
+def prepare(database: Database, table: ResolvedTable, choice: Choice, field: Field) -> Prepared | list[Fault]:
+    """Choose cells and plan what is measured for each. Cells that a pin decides are left out, with a note.
+
+    Raises ValueError for a tunable that narrows a field to configs that are not in it.
+    """
+    cells, faults = choose_cells(table, choice)
+    known, more = _configs(table.arch_schema, field)
+    if faults or more:
+        return [*faults, *more]
+    grounds = [(cell, ground_of(table, cell, database.listings[0].label)) for cell in cells]
+    pins = [ground.pin for _, ground in grounds if ground.pin]
+    plans = (plan_cell(table, cell, ground, known, field.tunable) for cell, ground in grounds if not ground.pin)
+    return Prepared(table, tuple(plans), tuple(_pinned(pins)))
+
+
+def _configs(arch_schema: ArchSchema, field: Field) -> tuple[Sequence[ConfigValues], list[Fault]]:
+    if field.file:
+        name, text = field.file
+        return read_candidates(text, name, arch_schema)
+    configs = schema_field(arch_schema)
+    return ((), [configs]) if isinstance(configs, Fault) else (configs, [])
+
+
+def _pinned(pins: Sequence[str]) -> Iterator[Fault]:
+    """A note of the cells that pins decide; `pins` has the file of each."""
+    if pins:
+        message = f"{len(pins)} of the cells {'is' if len(pins) == 1 else 'are'} pinned: left out"
+        yield Fault("pinned", Span(pins[0]), message, "remove the pins to tune them", Severity.WARNING)
+
+
+def prepare_comparison(
+    old: Database, before: ResolvedTable, after: ResolvedTable, choice: Choice
+) -> Prepared | list[Fault]:
+    """Plan to measure, where two tables differ, what each gives. What was before is the incumbent."""
+    cells, faults = choose_cells(after, choice)
+    if faults:
+        return faults
+    plans = []
+    for cell in cells:
+        first, second = config_at(before, cell), config_at(after, cell)
+        if first is not None and second is not None and first != second:
+            layer = ground_of(before, cell, old.listings[0].label).layer
+            plans.append(CellPlan(cell, ordered(after.schema, (first, second)), first, layer, ()))
+    return Prepared(after, tuple(plans), ())
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much a run will do, before anything is known of how fast it goes. Seconds are a guess."""
+
+    cells: int
+    candidates: int
+    seconds: float
+
+
+def work_of(prepared: Prepared, settings: Settings) -> Work:
+    """Count what a run measures."""
+    candidates = sum(len(plan.candidates) for plan in prepared.plans)
+    return Work(len(prepared.plans), candidates, _seconds(candidates, len(prepared.plans), settings))
+
+
+def _seconds(candidates: int, cells: int, settings: Settings) -> float:
+    policy = settings.policy
+    prepared = candidates * (_COMPILE_S / settings.jobs + _CHECK_S)
+    if settings.strategy == "race":
+        calls = candidates * _BLOCKS * (policy.measurement.block_warm_up + policy.race.block_calls)
+    else:
+        calls = candidates * (policy.measurement.warm_up + policy.measurement.calls)
+        rounds = policy.finalists.count * policy.finalists.rounds
+        calls += cells * rounds * (policy.measurement.warm_up + policy.finalists.calls)
+    return prepared + calls * _CALL_S
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run keeps its journal: a folder, or a file that is named."""
+
+    folder: Path
+    file: Path | None = None
+    repair: bool = False
+
+    def may_resume(self, iface: str, arch: str) -> bool:
+        """Whether there is a journal of a run that may be the same."""
+        return bool(self.file) or any(self.folder.glob(f"{iface}-{arch}-*{SUFFIX}"))
+
+    def open(self, identity: Mapping[str, Any]) -> tuple[Journal | None, list[Fault]]:
+        """Open the journal of a run. Raises OSError where it cannot be written."""
+        return open_journal(self.file or self.folder / journal_name(identity), identity, self.repair)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run came to: its evidence, whether it was ended early, and the files that publish it."""
+
+    evidence: Evidence
+    stopped: bool
+    change: Change
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What a run works with: what the device says of itself, the journal, the measuring process, and who watches."""
+
+    facts: DeviceFacts
+    journal: Journal
+    measurer: Measurer
+    watcher: Watcher
+
+
+def perform(
+    database: Database,
+    prepared: Prepared,
+    settings: Settings,
+    instruments: Instruments,
+    publication: Publication,
+    calibration: Mapping[str, Any] | None = None,
+) -> Report:
+    """Measure, decide and plan what is written; writing is left to the caller.
+
+    A run that was ended early publishes nothing: its journal has what was measured. Raises DeviceMissing.
+    """
+    if calibration:
+        settings = replace(settings, bar_pct=max(settings.bar_pct, calibration["bar_pct"]))
+    tools, arch_schema = instruments, prepared.arch_schema
+    first = _conditions(tools, "start")
+    session = run_session(arch_schema, prepared.plans, settings, tools.journal, tools.measurer, tools.watcher)
+    planned = len(prepared.plans)
+    last = {} if session.stopped else _conditions(tools, "end")
+    facts = replace(tools.facts, device={**tools.facts.device, **first, **last})
+    evidence = evidence_of(arch_schema, publication.name, planned, settings, facts, calibration, session)
+    change = Change(database.roots[0], schemas=database.schemas)
+    if settings.publish and not session.stopped:
+        change = publish(database, prepared.table, evidence, publication)
+    return Report(evidence, session.stopped, change)
+
+
+def _conditions(tools: Instruments, when: str) -> dict[str, Any]:
+    """Clocks and temperatures at the start or end of a run, by that name: those of the first time that it got there."""
+    known = [record for record in tools.journal.records if record["is"] == "conditions" and record["when"] == when]
+    if not known:
+        known = [{"is": "conditions", "cell": "", "when": when, "found": tools.measurer.conditions()}]
+        tools.journal.append(known[0])
+    return {when: known[0]["found"]} if known[0]["found"] else {}
+
+
+def keep_evidence(path: Path, evidence: Evidence, prepared: Prepared) -> None:
+    """Write the evidence of a run, whatever it came to. Raises OSError."""
+    write_if_changed(path, write_evidence(evidence, prepared.table.schema))

@@ -1,0 +1,217 @@
+"""The journal of a run: every measurement, as soon as it is made, so that a run can be taken up where it ended.
+
+A text file, one record a line: a checksum, a blank, a JSON object. It is only ever appended to. Each line is handed to
+the operating system before the next measurement starts, so that killing the tuner loses at most the measurement in
+flight; the file is forced to the disk before a candidate runs for the first time and when a cell is done, so that a
+candidate that takes the machine down is known afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+from zlib import crc32
+
+from txtdb.faults import Fault, Severity, Span
+
+JOURNAL_VERSION = 1
+SUFFIX = ".journal"
+
+Record = Mapping[str, Any]
+
+
+def journal_name(identity: Mapping[str, Any]) -> str:
+    """The file name of the journal of a run: runs with an equal identity share it, others never do."""
+    digest = sha256(_json(identity).encode()).hexdigest()
+    return f"{identity['iface']}-{identity['arch']}-{digest[:16]}{SUFFIX}"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a journal holds. `size` is how many of its bytes are sound; what follows is a torn tail."""
+
+    records: tuple[Record, ...]
+    size: int
+
+
+class Journal:
+    """A journal that is open for writing; nobody else can open it meanwhile."""
+
+    def __init__(self, path: Path, stream: IO[bytes], records: tuple[Record, ...]) -> None:
+        self.path = path
+        self.records = records
+        self._stream = stream
+        self._mutex = threading.Lock()
+
+    def append(self, record: Record, *, force: bool = False) -> None:
+        """Write one record; `force` waits until it is on the disk. Threads may call this."""
+        with self._mutex:
+            self._stream.write(_line(record))
+            self._stream.flush()
+            if force:
+                os.fsync(self._stream.fileno())
+
+    def close(self) -> None:
+        """Force the file to the disk and let others have it."""
+        with self._mutex:
+            if not self._stream.closed:
+                self._stream.flush()
+                os.fsync(self._stream.fileno())
+                self._stream.close()
+
+
+def open_journal(path: Path, identity: Mapping[str, Any], repair: bool) -> tuple[Journal | None, list[Fault]]:
+    """Open the journal of a run, or start it.
+
+    A torn last line is dropped with a warning. None, with the file as it was, when another tuner has it open, when it
+    is of another run, or when a line before the last is damaged; `repair` cuts the file there, and keeps what it cuts
+    in a file beside it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stream = path.open("a+b")
+    if not _lock(stream):
+        stream.close()
+        return None, [_fault(path, 0, "another tuner is writing this journal", "wait until it is done")]
+    try:
+        journal, faults = _opened(path, stream, identity, repair)
+    except BaseException:
+        stream.close()
+        raise
+    if journal is None:
+        stream.close()
+    return journal, faults
+
+
+def _opened(
+    path: Path, stream: IO[bytes], identity: Mapping[str, Any], repair: bool
+) -> tuple[Journal | None, list[Fault]]:
+    stream.seek(0)
+    data = stream.read()
+    content, faults = read_journal(data, path, repair)
+    if content is None:
+        return None, faults
+    if content.records:
+        other = _differences(content.records[0].get("identity"), identity)
+        if other:
+            message = f"this journal is of another run: {'; '.join(other)}"
+            return None, [_fault(path, 1, message, "leave out --journal, so that the run gets its own")]
+    if content.size < len(data):
+        if repair and not _is_torn(data, content.size):
+            path.with_name(f"{path.name}.damaged").write_bytes(data[content.size :])
+        stream.truncate(content.size)
+    journal = Journal(path, stream, content.records[1:])
+    if not content.records:
+        journal.append({"is": "journal", "version": JOURNAL_VERSION, "identity": identity}, force=True)
+    return journal, faults
+
+
+def read_journal(data: bytes, path: Path, repair: bool = False) -> tuple[Content | None, list[Fault]]:
+    """The records of a journal. None where a line before the last is damaged, unless that is to be repaired."""
+    records: list[Record] = []
+    size = 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        record = _record(line)
+        if record is None or (number == 1 and record.get("is") != "journal"):
+            return _damaged(Content(tuple(records), size), number, data, path, repair)
+        records.append(record)
+        size += len(line)
+    return Content(tuple(records), size), []
+
+
+def _damaged(
+    content: Content, number: int, data: bytes, path: Path, repair: bool
+) -> tuple[Content | None, list[Fault]]:
+    if _is_torn(data, content.size):
+        message = "the last line is incomplete: it is dropped"
+        return content, [_fault(path, number, message, "what it held is measured again", Severity.WARNING)]
+    if repair:
+        message = "the line is damaged: the journal is cut here"
+        return content, [_fault(path, number, message, f"the rest is kept in {path.name}.damaged", Severity.WARNING)]
+    hint = "run again with --repair to cut the journal here and measure what followed again"
+    return None, [_fault(path, number, "the line is damaged", hint)]
+
+
+def _is_torn(data: bytes, size: int) -> bool:
+    """Whether what follows the sound part is one line that was not written to its end."""
+    return b"\n" not in data[size:-1] and not data.endswith(b"\n")
+
+
+def _record(line: bytes) -> Record | None:
+    """The record of a line; None where the line is not as it was written."""
+    checksum, _, text = line.partition(b" ")
+    if not text.endswith(b"\n") or checksum != _checksum(text[:-1]):
+        return None
+    with suppress(ValueError):
+        record = json.loads(text)
+        return record if isinstance(record, dict) else None
+    return None
+
+
+def _line(record: Record) -> bytes:
+    text = _json(record).encode()
+    return _checksum(text) + b" " + text + b"\n"
+
+
+def _checksum(text: bytes) -> bytes:
+    return b"%08x" % crc32(text)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _differences(theirs: object, ours: Mapping[str, Any]) -> list[str]:
+    """In what two identities differ, for people."""
+    if not isinstance(theirs, dict):
+        return ["it does not say of which"]
+    return [
+        f"{name} is {_short(theirs.get(name))}, not {_short(ours.get(name))}"
+        for name in sorted({*theirs, *ours})
+        if theirs.get(name) != json.loads(_json(ours.get(name)))
+    ]
+
+
+def _short(value: object, length: int = 60) -> str:
+    text = value if isinstance(value, str) else _json(value)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _lock(stream: IO[bytes]) -> bool:
+    """Take a file for this process; the operating system gives it back when the process ends, however it ends."""
+    try:
+        import fcntl
+    except ImportError:
+        return _lock_on_windows(stream)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lock_on_windows(stream: IO[bytes]) -> bool:
+    import msvcrt
+
+    try:
+        stream.seek(1 << 40)  # far behind the end: locked bytes cannot be read by others
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    except OSError:
+        return False
+    return True
+
+
+def _fault(path: Path, line: int, message: str, hint: str, severity: Severity = Severity.ERROR) -> Fault:
+    span = Span(path.as_posix(), line, 1 if line else 0, line, 1 if line else 0)
+    return Fault("journal", span, message, hint, severity)
+
+
+def records_of(records: Iterable[Record], cell: str) -> list[Record]:
+    """The records of one cell, in their order."""
+    return [record for record in records if record.get("cell") == cell]

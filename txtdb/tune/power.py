@@ -1,0 +1,297 @@
+"""Watts of a candidate, for `--select energy`: what is ranked then is time × watts.
+
+The call is captured into a graph that holds about a millisecond of work, so that the device never waits for the host,
+and the graph is replayed while the energy counter (or, without one, the power reading) passes many of its updates. A
+call that cannot be captured is launched in a loop; the device then waits between calls, draws less than at work, and
+the reading is corrected for that share of the time. The path is part of what is recorded.
+
+`Powered` is what a device offers beside `Device` when it has sensors; devices without it cannot select by energy.
+Nothing here is used where latency selects.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from txtdb.tune.device import Config, Task
+from txtdb.tune.gpu_timing import Mark
+from txtdb.tune.sensors import Sensor
+
+EAGER_VARIABLE = "TXTDB_EAGER"
+_LOG = logging.getLogger(__name__)
+
+
+class CannotCapture(Exception):
+    """A call cannot be put into a graph; the text says why."""
+
+
+class Work(Protocol):
+    """A candidate's call on a device."""
+
+    def capture(self, calls: int) -> None:
+        """Put so many calls into one graph. Raises CannotCapture."""
+
+    def replay(self) -> None:
+        """Queue the graph."""
+
+    def call(self) -> None:
+        """Queue one call."""
+
+    def mark(self) -> Mark:
+        """Queue a mark."""
+
+    def wait(self) -> None:
+        """Wait for all that is queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How long power is sampled, each number with its reason beside it. Seconds."""
+
+    graph_s: float = 1e-3  # long beside a launch (10 µs), short beside a sensor's update (20 to 100 ms)
+    ahead: int = 32  # graphs in the queue: longer than the slowest reading of a sensor
+    settle_s: float = 0.3  # clocks and voltages have followed the load
+    settle_mean_s: float = 1.5  # without an energy counter: power readings are means over a second on many devices
+    trials: int = 3  # a throttled trial is dropped, the others remain
+    updates: int = 10  # of the sensor in each trial
+    least_updates: int = 10  # in all that is kept: the ends of a window are known to within one
+    longest_s: float = 3.0  # of one trial: a sensor that does not update by then is of no use
+    poll_s: float = 2e-3  # shorter than any sensor's update
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What sampling gave. `watts` is None where every trial was throttled or the sensor did not update.
+
+    `raw_watts` are those before the launch-gap correction; `utilization` the share of the time in which the device
+    worked; `idle_watts` what it draws between calls (None on the path `graph`). `updates` and `seconds` are those of
+    the trials that were kept, `dropped` counts the throttled ones. A reading that is not `reliable` ranks nothing.
+    """
+
+    watts: float | None
+    raw_watts: float | None
+    path: str
+    reason: str
+    calls: int
+    source: str
+    updates: int
+    seconds: float
+    utilization: float
+    idle_watts: float | None
+    trials: int
+    dropped: int
+    reliable: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """A plain JSON object, for evidence."""
+        return asdict(self)
+
+
+class Powered(Protocol):
+    """A device that can tell the watts of a candidate."""
+
+    def power(self, task: Task, config: Config) -> Reading:
+        """Watts while nothing but the candidate runs. Raises CandidateFault where it cannot be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The clock, and how to wait, in seconds; tests bring their own."""
+
+    now: Callable[[], float] = time.perf_counter
+    nap: Callable[[float], None] = time.sleep
+
+
+def sample(
+    work: Work,
+    sensor: Sensor,
+    seconds: float,
+    sampling: Sampling,
+    logged: set[str],
+    surroundings: Surroundings = Surroundings(),
+) -> Reading:
+    """The watts of a call that takes so many seconds when its arguments are in the cache.
+
+    Why calls are launched one by one is logged once for each reason: `logged` holds those that were.
+    """
+    calls = max(1, round(sampling.graph_s / seconds))
+    reason = _not_captured(work, calls)
+    if reason and reason not in logged:
+        logged.add(reason)
+        _LOG.warning("power is sampled over single launches: %s", reason)
+    idle = _idle(work, sensor, sampling, surroundings) if reason else None
+    queue = _Queue(work, calls, bool(reason), sampling, surroundings)
+    queue.run(sampling.settle_mean_s if sensor.joules() is None else sampling.settle_s)
+    trials = [_trial(queue, sensor, sampling, surroundings) for _ in range(sampling.trials)]
+    work.wait()
+    return _reading(trials, sensor.source, calls, seconds, reason, idle, sampling)
+
+
+def _not_captured(work: Work, calls: int) -> str:
+    """Why there is no graph; empty where there is one."""
+    if os.environ.get(EAGER_VARIABLE) == "1":
+        return f"{EAGER_VARIABLE}=1"
+    try:
+        work.capture(calls)
+    except CannotCapture as error:
+        return str(error) or "the call cannot be captured"
+    return ""
+
+
+@dataclass
+class _Queue:
+    """Keeps work in the device's queue, and counts what has run."""
+
+    work: Work
+    calls: int
+    eager: bool
+    sampling: Sampling
+    surroundings: Surroundings
+    ran: int = 0
+    _marks: list[Mark] = field(default_factory=list)
+
+    def fill(self) -> None:
+        """Queue until enough is ahead; how many calls have run is then known."""
+        while self._marks and self._marks[0].passed():
+            self._marks.pop(0)
+            self.ran += self.calls
+        while len(self._marks) < self.sampling.ahead:
+            if self.eager:
+                for _ in range(self.calls):
+                    self.work.call()
+            else:
+                self.work.replay()
+            self._marks.append(self.work.mark())
+            if self.eager:
+                return
+
+    def run(self, seconds: float) -> None:
+        """Work for some time."""
+        end = self.surroundings.now() + seconds
+        while self.surroundings.now() < end:
+            self.fill()
+            self.pause()
+
+    def pause(self) -> None:
+        """Let the device work. Single launches leave no time for a pause."""
+        if not self.eager or len(self._marks) >= self.sampling.ahead:
+            self.surroundings.nap(self.sampling.poll_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """A change of a sensor: when it was seen, what it says (J or W), and how many calls had run."""
+
+    at: float
+    value: float
+    ran: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    updates: tuple[_Update, ...]
+    throttled: bool
+    counts_energy: bool
+
+    @property
+    def seconds(self) -> float:
+        return self.updates[-1].at - self.updates[0].at if len(self.updates) > 1 else 0.0
+
+    @property
+    def watts(self) -> float:
+        """Mean power from the first change to the last one."""
+        first, last = self.updates[0], self.updates[-1]
+        if self.counts_energy:
+            return (last.value - first.value) / self.seconds
+        spans = zip(self.updates, self.updates[1:], strict=False)
+        return sum(before.value * (after.at - before.at) for before, after in spans) / self.seconds
+
+
+def _trial(queue: _Queue, sensor: Sensor, sampling: Sampling, surroundings: Surroundings) -> _Trial:
+    """Work until the sensor has changed often enough."""
+    sensor.throttle_reasons()
+
+    def tick() -> int:
+        queue.fill()
+        queue.pause()
+        return queue.ran
+
+    updates = tuple(_changes(sensor, tick, sampling, surroundings))
+    return _Trial(updates, bool(sensor.throttle_reasons()), sensor.joules() is not None)
+
+
+def _changes(
+    sensor: Sensor, tick: Callable[[], int], sampling: Sampling, surroundings: Surroundings
+) -> Iterator[_Update]:
+    """The changes of a sensor until there are enough of them, or it takes too long."""
+    begin, last, seen = surroundings.now(), _value(sensor), 0
+    while seen <= sampling.updates and surroundings.now() - begin < sampling.longest_s:
+        ran = tick()
+        value = _value(sensor)
+        if value != last:
+            seen, last = seen + 1, value
+            yield _Update(surroundings.now(), value, ran)
+
+
+def _value(sensor: Sensor) -> float:
+    energy = sensor.joules()
+    return sensor.watts() if energy is None else energy
+
+
+def _idle(work: Work, sensor: Sensor, sampling: Sampling, surroundings: Surroundings) -> float | None:
+    """What the device draws right after work, while nothing runs; None where the sensor does not tell in time."""
+    work.call()
+    work.wait()
+
+    def tick() -> int:
+        surroundings.nap(sampling.poll_s)
+        return 0
+
+    trial = _Trial(tuple(_changes(sensor, tick, sampling, surroundings)), False, sensor.joules() is not None)
+    return trial.watts if len(trial.updates) > 1 else None
+
+
+def _reading(
+    trials: list[_Trial],
+    source: str,
+    calls: int,
+    seconds: float,
+    reason: str,
+    idle: float | None,
+    sampling: Sampling,
+) -> Reading:
+    """Put the trials that were not throttled together."""
+    kept = [trial for trial in trials if not trial.throttled and len(trial.updates) > 1]
+    total = sum(trial.seconds for trial in kept)
+    updates = sum(len(trial.updates) - 1 for trial in kept)
+    raw = sum(trial.watts * trial.seconds for trial in kept) / total if total else None
+    ran = sum(trial.updates[-1].ran - trial.updates[0].ran for trial in kept)
+    utilization = min(1.0, ran * seconds / total) if total else 0.0
+    watts = _corrected(raw, utilization, idle) if reason else raw
+    return Reading(
+        watts=watts,
+        raw_watts=raw,
+        path="eager" if reason else "graph",
+        reason=reason,
+        calls=calls,
+        source=source,
+        updates=updates,
+        seconds=total,
+        utilization=utilization,
+        idle_watts=idle,
+        trials=len(trials),
+        dropped=sum(trial.throttled for trial in trials),
+        reliable=watts is not None and updates >= sampling.least_updates,
+    )
+
+
+def _corrected(raw: float | None, utilization: float, idle: float | None) -> float | None:
+    """Watts at work, from a mean over work and gaps: raw = utilization × work + (1 - utilization) × idle."""
+    if raw is None or idle is None or not utilization:
+        return raw if raw is None or utilization >= 1.0 else None
+    return (raw - (1.0 - utilization) * idle) / utilization

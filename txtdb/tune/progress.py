@@ -1,0 +1,245 @@
+"""What a person sees of a run: a line for each cell that is done, the time that is left, and a summary."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from txtdb.model.evidence import CellEvidence, Decision, Evidence, Measured, Outcome, Reason, Status
+from txtdb.model.schema import Schema
+from txtdb.model.table import ConfigValues, functional_text
+from txtdb.model.values import Functional, print_value
+from txtdb.tune.fields import Cell, CellPlan
+from txtdb.wording import plural
+
+# Between lines that tell the time that is left.
+_QUIET_S = 10.0
+
+# Why a cell keeps what it has, for people.
+_KEPT = {
+    Reason.BELOW_BAR: "the gain is below the bar",
+    Reason.INCUMBENT_WINS: "it is the fastest",
+    Reason.NO_CERTIFICATE: "nothing is proven faster",
+}
+
+
+class Progress:
+    """Tells how far a run is: `echo` takes a line for each cell that is done, `tell` at times how long it may last.
+
+    `clock` gives seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        plans: Sequence[CellPlan],
+        echo: Callable[[str], None],
+        tell: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._schema, self._echo, self._tell, self._clock = schema, echo, tell, clock
+        self._total, self._cells = len(plans), 0
+        # Cells are weighed by their candidates: those that were done, that this run measured, and that are left.
+        self._measured, self._left = 0, sum(len(plan.candidates) for plan in plans)
+        self._ticks = 0
+        self._start = self._last = clock()
+
+    def tick(self) -> None:
+        """A candidate or a measurement is done."""
+        self._ticks += 1
+        now = self._clock()
+        if now - self._last >= _QUIET_S:
+            self._last = now
+            self._tell(f"{self._cells}/{self._total} cells, {self._ticks} measurements{self._time_left(now)}")
+
+    def cell(self, plan: CellPlan, cell: CellEvidence) -> None:
+        """A cell is done."""
+        self._cells += 1
+        self._left -= len(plan.candidates)
+        self._measured += len(plan.candidates) if self._ticks else 0
+        text = f"{cell_name(self._schema, plan.cell)}: {cell_text(self._schema, cell)}"
+        self._echo(f"[{self._cells}/{self._total}] {text}")
+
+    def _time_left(self, now: float) -> str:
+        """By how long the cells took that this run measured."""
+        if not self._measured:
+            return ""
+        return f", about {duration((now - self._start) / self._measured * self._left)} left"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min` or `2 h 5 min`."""
+    if seconds < 90:
+        return f"{round(seconds)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def cell_name(schema: Schema, cell: Cell) -> str:
+    """A cell for people: `dtype=fp16 head_dim=64 seqlen_q=128`."""
+    at = " ".join(f"{name}={value}" for name, value in zip(schema.axis_names, cell.at, strict=True))
+    return f"{functional_text(schema, cell.functional)} {at}".strip()
+
+
+def cell_text(schema: Schema, cell: CellEvidence) -> str:
+    """What became of a cell: `BLOCK_N 32→64, gain 5.2 % ± 0.4`."""
+    measured, decision = cell.measured, cell.decision
+    if decision.outcome is Outcome.FAILED:
+        return f"no valid candidate ({_fault_text(measured)})"
+    if decision.outcome is Outcome.UNMEASURED:
+        return "not measured: the device stays throttled"
+    if decision.reason is Reason.COMPARED_ONLY:
+        return _compared_text(schema, cell)
+    if decision.outcome is Outcome.RETAINED:
+        return f"kept, {_KEPT[decision.reason]}{_gain_text(decision)}"
+    assert decision.winner is not None, "what is published has a winner"
+    winner = measured.entrants[decision.winner].config
+    old = None if measured.incumbent is None else measured.entrants[measured.incumbent]
+    change = changed_fields(schema, old.config if old else None, winner)
+    if decision.reason is Reason.INCUMBENT_FAILED and old:
+        return f"{change}, because the incumbent failed: {old.status}{f' ({old.detail})' if old.detail else ''}"
+    return f"{change}{_gain_text(decision) or ', where there was none'}"
+
+
+def slowdown_pct(cell: CellEvidence) -> float | None:
+    """By how much the new config of a comparison is slower than the old one, negative where it is faster.
+
+    None where it is not valid.
+    """
+    decision = cell.decision
+    if decision.winner != decision.incumbent:
+        return None if decision.gain_pct is None else -decision.gain_pct
+    others = [100 * math.expm1(one.slower) for one in decision.standings if one.entrant != decision.incumbent]
+    return others[0] if others else None
+
+
+def _compared_text(schema: Schema, cell: CellEvidence) -> str:
+    measured, incumbent = cell.measured, cell.decision.incumbent
+    assert incumbent is not None, "a comparison has an old config"
+    new = next(entrant for number, entrant in enumerate(measured.entrants) if number != incumbent)
+    change, slower = changed_fields(schema, measured.entrants[incumbent].config, new.config), slowdown_pct(cell)
+    if slower is None:
+        return f"{change}, not valid: {new.status}{f' ({new.detail})' if new.detail else ''}"
+    return f"{change}, {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+
+
+def _gain_text(decision: Decision) -> str:
+    if decision.gain_pct is None or decision.floor_pct is None or decision.winner == decision.incumbent:
+        return ""
+    return f", gain {decision.gain_pct:.1f} % ± {decision.floor_pct:.1f}"
+
+
+def changed_fields(schema: Schema, old: ConfigValues | None, new: ConfigValues) -> str:
+    """The fields in which two configs differ: `BLOCK_N 32→64 num_warps 4→8`; all of them where there is no old one."""
+    if old is None:
+        return " ".join(f"{n}={print_value(value)}" for n, value in zip(schema.field_names, new, strict=True))
+    triples = zip(schema.field_names, old, new, strict=True)
+    changes = (f"{n} {print_value(before)}→{print_value(after)}" for n, before, after in triples if before != after)
+    return " ".join(changes) or "unchanged"
+
+
+def _fault_text(measured: Measured) -> str:
+    counts = Counter(entrant.status for entrant in measured.entrants)
+    return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+
+
+def calibration_text(found: Mapping[str, Any]) -> str:
+    """What trials of equals came to: `calibration: 0 of 100 equals promoted, 25 of 25 twins …, bar 3.0 %`."""
+    equals, twins = found["false_promotions"], found["power"]
+    rates = f"{equals['count']} of {equals['trials']} equals promoted"
+    power = f"{twins['count']} of {twins['trials']} against a twin {twins['slower_pct']:g} % slower"
+    return f"calibration: {rates}, {power}; the bar is {found['bar_pct']:.1f} %"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in numbers.
+
+    `worse` counts cells that a comparison found slower by the bar or more; `functionals` tells for each functional what
+    its cells came to.
+    """
+
+    planned: int
+    outcomes: dict[Outcome, int]
+    statuses: dict[Status, int]
+    functionals: dict[Functional, dict[Outcome, int]]
+    state: str
+    total_s: float
+    dropped: int
+    worse: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every cell was measured and had a valid candidate, and none is slower in a comparison."""
+        good = self.outcomes[Outcome.PUBLISHED] + self.outcomes[Outcome.RETAINED]
+        return good == self.planned and not self.worse
+
+
+def summary_of(evidence: Evidence) -> Summary:
+    """Count the cells and candidates of a run."""
+    outcomes = Counter(cell.decision.outcome for cell in evidence.cells)
+    outcomes[Outcome.UNMEASURED] += evidence.planned - len(evidence.cells)
+    groups: dict[Functional, Counter[Outcome]] = {}
+    for cell in evidence.cells:
+        groups.setdefault(cell.measured.functional, Counter())[cell.decision.outcome] += 1
+    entrants = (entrant.status for cell in evidence.cells for entrant in cell.measured.entrants)
+    statuses = Counter(entrants)
+    return Summary(
+        planned=evidence.planned,
+        outcomes={outcome: outcomes[outcome] for outcome in Outcome},
+        statuses={status: statuses[status] for status in Status},
+        functionals={key: dict(found) for key, found in groups.items()},
+        state=evidence.state,
+        total_s=sum(cell.decision.total_ns for cell in evidence.cells) / 1e9,
+        dropped=sum(cell.measured.dropped for cell in evidence.cells),
+        worse=sum(map(_is_worse, evidence.cells)),
+    )
+
+
+def _is_worse(cell: CellEvidence) -> bool:
+    """Whether the new config of a comparison is not valid, or slower by the bar or more."""
+    if cell.decision.reason is not Reason.COMPARED_ONLY:
+        return False
+    slower = slowdown_pct(cell)
+    return slower is None or slower >= (cell.decision.bar_pct or 0.0)
+
+
+def summary_lines(schema: Schema, summary: Summary) -> Iterator[str]:
+    """The end of a run, for people."""
+    counts = summary.outcomes
+    yield f"{summary.state}: {counts[Outcome.PUBLISHED]} published, {counts[Outcome.RETAINED]} kept"
+    if counts[Outcome.FAILED]:
+        yield f"no valid candidate: {_counted(counts[Outcome.FAILED], 'cell')}"
+    if counts[Outcome.UNMEASURED]:
+        yield f"not measured: {_counted(counts[Outcome.UNMEASURED], 'cell')}"
+    if summary.worse:
+        yield f"slower than before: {_counted(summary.worse, 'cell')}"
+    faults = {status: number for status, number in summary.statuses.items() if number and status is not Status.OK}
+    if faults:
+        yield f"faults: {', '.join(f'{number} {status}' for status, number in faults.items())}"
+    if summary.dropped:
+        yield f"dropped: {_counted(summary.dropped, 'call')}, because the device throttled"
+    if any(counts[outcome] for outcome in (Outcome.FAILED, Outcome.UNMEASURED)):
+        for functional, found in summary.functionals.items():
+            text = ", ".join(f"{found[outcome]} {outcome}" for outcome in Outcome if found.get(outcome))
+            yield f"  {functional_text(schema, functional)}: {text}"
+    yield f"device time: {summary.total_s:.3g} s in samples"
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "state": summary.state,
+        "cells": {str(outcome): number for outcome, number in summary.outcomes.items()},
+        "candidates": {str(status): number for status, number in summary.statuses.items()},
+        "dropped": summary.dropped,
+        "slower": summary.worse,
+        "sampled_s": summary.total_s,
+    }
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {plural(number, word)}"

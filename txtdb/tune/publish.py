@@ -1,0 +1,129 @@
+"""Decided cells → a patch with its evidence, or a whole table of an arch's own. A run that changes nothing has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from txtdb.evidence.files import evidence_digest, write_evidence
+from txtdb.evidence.named import stands_for
+from txtdb.faults import Fault, Span
+from txtdb.layers.database import Database
+from txtdb.layers.listing import EVIDENCE_FOLDER
+from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.evidence import CellEvidence, Evidence, Outcome
+from txtdb.model.table import UNSET, ConfigValues
+from txtdb.model.values import Functional, functional_rank
+from txtdb.model.writing import Header, table_text
+from txtdb.patching.naming import PatchName, name_fault, next_number
+from txtdb.patching.outcome import Outcome as Change
+from txtdb.patching.sources import plain_reason
+from txtdb.patching.stack import CellTable, Stack
+from txtdb.patching.writing import patch_text
+from txtdb.tune.choosing import DEFAULT_LAYER
+
+Chosen = Mapping[tuple[Functional, tuple[int, ...]], ConfigValues]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How decided cells are written. `name` is that of the patch and of its evidence, `why` what it is for."""
+
+    name: str
+    why: str | None = None
+    whole_table: bool = False
+
+
+def publication_faults(database: Database, table: ResolvedTable, publication: Publication) -> list[Fault]:
+    """What forbids to publish under a name, before anything is measured."""
+    fault = name_fault(publication.name)
+    if fault:
+        return [fault]
+    own = database.listings[0].tables.get((table.arch, table.iface))
+    if publication.whole_table and own:
+        message, hint = "there is an own table already", "leave out --table, so that a patch is made"
+        return [Fault("argument", Span(own.display), message, hint)]
+    return []
+
+
+def publish(database: Database, table: ResolvedTable, evidence: Evidence, publication: Publication) -> Change:
+    """The files that publish a run, none when it changes nothing.
+
+    A patch has the cells whose winner replaces the incumbent, and holes that now get the default. A table has a config
+    for every cell that has a valid one.
+    """
+    change = Change(database.roots[0], schemas=database.schemas)
+    chosen = _chosen(evidence, publication.whole_table)
+    if not chosen:
+        return change
+    data = write_evidence(evidence, table.schema)
+    file = f"{table.arch}/{EVIDENCE_FOLDER}/{publication.name}.json"
+    there = database.roots[0] / file
+    if there.is_file() and there.read_bytes() != data:
+        hint = "name this run otherwise with --name; nothing is measured again"
+        return change.fail([Fault("argument", Span(there.as_posix()), "there is other evidence of this name", hint)])
+    header = _header(evidence, publication, f"{publication.name}.json {evidence_digest(data)}")
+    cells = cell_table(table, chosen)
+    if publication.whole_table:
+        change.write(f"{table.arch}/{table.iface}.txtdb", _own_table(table, cells, header), len(chosen))
+    else:
+        _write_patch(change, database, table, cells, header, publication.name)
+    change.write(file, data)
+    return change
+
+
+def _chosen(evidence: Evidence, every: bool) -> Chosen:
+    found = {(cell.measured.functional, cell.measured.at): _config(cell, every) for cell in evidence.cells}
+    return {key: config for key, config in found.items() if config is not None}
+
+
+def _config(cell: CellEvidence, every: bool) -> ConfigValues | None:
+    """The config that is written for a cell; None where there is nothing to write."""
+    is_hole = cell.measured.incumbent_layer == DEFAULT_LAYER
+    wanted = every or is_hole or cell.decision.outcome is Outcome.PUBLISHED
+    return stands_for(cell) if wanted else None
+
+
+def _header(evidence: Evidence, publication: Publication, line: str) -> Header:
+    origin = f"measured {evidence.name}"
+    why = plain_reason(publication.why) or _reason(evidence)
+    given = {"origin": [origin], "evidence": [line]}
+    return given if publication.whole_table else {**given, "why": [why]}
+
+
+def _reason(evidence: Evidence) -> str:
+    """What a patch is for, when nobody says: its number of cells and the range of their gains."""
+    cells = [cell.decision for cell in evidence.cells if cell.decision.outcome is Outcome.PUBLISHED]
+    gains = [decision.gain_pct for decision in cells if decision.gain_pct is not None]
+    if not gains:
+        return "measured configs"
+    low, high = min(gains), max(gains)
+    return f"measured gains of {low:.1f} % to {high:.1f} %" if low < high else f"a measured gain of {high:.1f} %"
+
+
+def cell_table(table: ResolvedTable, chosen: Chosen) -> CellTable:
+    """Cells by key → arrays over just the functionals and bins that they need."""
+    functionals = tuple(sorted({functional for functional, _ in chosen}, key=functional_rank))
+    bins = tuple(tuple(sorted({at[axis] for _, at in chosen})) for axis in range(len(table.schema.axes)))
+    cells = np.full((len(functionals), *map(len, bins)), UNSET, np.int32)
+    for (functional, at), config in chosen.items():
+        place = tuple(own.index(value) for own, value in zip(bins, at, strict=True))
+        cells[(functionals.index(functional), *place)] = table.pool.intern(config)
+    return CellTable(functionals, bins, cells)
+
+
+def _own_table(table: ResolvedTable, cells: CellTable, header: Header) -> str:
+    return table_text(table.schema, table.arch, cells.functionals, cells.bins, cells.cells, table.pool, header, "txtdb")
+
+
+def _write_patch(
+    change: Change, database: Database, table: ResolvedTable, cells: CellTable, header: Header, name: str
+) -> None:
+    stack = Stack(table)
+    digest = stack.digest(stack.fold(stack.below_pins), cells)
+    taken = [file.number or 0 for file in database.listings[0].patches.get((table.arch, table.iface), ())]
+    file = f"{table.arch}/{PatchName(table.iface, next_number(taken), name).file}"
+    text = patch_text(table, cells, {**header, "onto": [digest]})
+    change.write(file, text, int((cells.cells != UNSET).sum()))

@@ -1,0 +1,134 @@
+"""A worker process: it owns a device and answers requests, one JSON line each, until its input ends.
+
+    python -m txtdb.tune.worker DEVICE
+
+The first line that it writes is `{"ready": true}`, or `{"missing": text}` when there is no such device. A request is
+`{"ask": name, …, "limit_s": seconds}`, with one of the names of `_ANSWERS`; its answer is `{"value": …}`, or
+`{"status": …, "detail": …}` where the candidate is at fault.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import IO, Any
+
+from txtdb.model.evidence import Status
+from txtdb.tune.device import CandidateFault, Config, Device, Task
+from txtdb.tune.devices import DeviceMissing, open_device
+from txtdb.tune.power import Reading
+
+# How much longer than its limit a request lives when nobody ends it: the tuner is gone, or its signal was lost.
+_GRACE_S = 5.0
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until the input ends; the exit code is 2 where there is no device."""
+    requests, answers = _own_pipes()
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(requests, lines), daemon=True).start()
+    try:
+        device = open_device(arguments[0])
+    except DeviceMissing as error:
+        _answer(answers, {"missing": str(error)})
+        return 2
+    _answer(answers, {"ready": True})
+    while True:
+        request = json.loads(lines.get())
+        faulthandler.dump_traceback_later(request["limit_s"] + _GRACE_S, exit=True)
+        _answer(answers, _served(device, request))
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _own_pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """The pipes to the tuner, kept from what kernels and compilers read and print."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+def _read(requests: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+    """Take requests as they come. At the end of the input nobody waits for an answer any more."""
+    for line in requests:
+        lines.put(line)
+    os._exit(0)
+
+
+def _answer(answers: IO[bytes], message: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(message).encode() + b"\n")
+    answers.flush()
+
+
+def _served(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
+    ask = request["ask"]
+    try:
+        return {"value": _ANSWERS[ask](device, request)}
+    except CandidateFault as fault:
+        return {"status": fault.status, "detail": fault.detail}
+    except MemoryError as error:
+        return {"status": Status.OUT_OF_RESOURCES, "detail": _told(error)}
+    except Exception as error:  # whatever a candidate's code raises costs the candidate, not the run
+        status = Status.COMPILE_ERROR if ask == "compile" else Status.CRASH
+        return {"status": status, "detail": _told(error)}
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".strip().removesuffix(":")
+
+
+def _facts(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
+    return asdict(device.facts(request["iface"]))
+
+
+def _conditions(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Clocks, temperature and power of now, of a device that can tell."""
+    conditions: Callable[[], dict[str, Any]] | None = getattr(device, "conditions", None)
+    return conditions() if conditions else {}
+
+
+def _compile(device: Device, request: Mapping[str, Any]) -> None:
+    device.compile(*_candidate(request))
+
+
+def _check(device: Device, request: Mapping[str, Any]) -> str:
+    """As a text, which says all numbers, NaN too, and every digit."""
+    return repr(float(device.check(*_candidate(request))))
+
+
+def _time(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
+    device.throttled()
+    given = (request["warm_up"], request["calls"], request["number"])
+    times = device.time(*_candidate(request), *given)
+    return {"times": [repr(float(time)) for time in times], "throttled": bool(device.throttled())}
+
+
+def _power(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
+    power: Callable[[Task, Config], Reading] | None = getattr(device, "power", None)
+    if power is None:
+        raise CandidateFault(Status.NOT_RUN, "the device has no power sensor")
+    return power(*_candidate(request)).as_json()
+
+
+def _candidate(request: Mapping[str, Any]) -> tuple[Task, Config]:
+    return Task(**request["task"]), request["config"]
+
+
+_ANSWERS: Mapping[str, Callable[[Device, Mapping[str, Any]], Any]] = {
+    "facts": _facts,
+    "conditions": _conditions,
+    "compile": _compile,
+    "check": _check,
+    "time": _time,
+    "power": _power,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
