@@ -19,6 +19,7 @@ from codegen.tuning import problems
 from codegen.tuning.compiling import ahead, judged
 from codegen.tuning.field import narrow
 from codegen.tuning.tensors import Inputs, aligned_like, aligned_sums, attention_of, inputs_of, row_statistics
+from txtdb.evidence.policy import Policy
 from txtdb.model.evidence import Status
 from txtdb.tune.device import Config, Task
 from txtdb.tune.tunable import Arguments, Problem
@@ -57,6 +58,10 @@ class AttentionTunable:
     def zeroed(self) -> Sequence[str]:
         """The gradient of the bias, which is not written where the window hides all of a tile."""
         return ("DBias",) if "DBias" in RESULTS[self.iface] else ()
+
+    def policy(self, usual: Policy) -> Policy:
+        """Nothing is otherwise than usual."""
+        return usual
 
     def source(self) -> str:
         """The digest of the kernel with all that it calls."""

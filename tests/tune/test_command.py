@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from tests.tune.bench import CELLS, TABLE, listed, make_bench
-from txtdb.cli import main
+from tests.tune.power_fakes import FakeSettings
+from txtdb.cli import main, tuning
 from txtdb.evidence.policy import Policy, described
+from txtdb.tune import clocks
+from txtdb.tune.devices import DeviceMissing
 
 CELL, OTHER = CELLS[0], CELLS[1]
 TIMES = {CELL: {(64, 2): 800.0}}
@@ -225,6 +229,135 @@ def test_energy_decides_where_it_is_asked_for(tmp_path):
     assert invoke("verify", str(made.root))[0] == 0
 
 
+def test_watts_are_not_read_of_what_is_slower_by_far(tmp_path):
+    """But of the incumbent they always are: here it takes three times as long as the fastest."""
+    times = {(16, 2): 3000.0, (16, 4): 2300.0, (32, 2): 1900.0, (64, 2): 1000.0}
+    made = make_bench(tmp_path, {CELL: times})
+    assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
+    evidence = made.evidence()["cells"][0]
+    assert evidence["watts"] == [100.0, None, 100.0, 100.0, 100.0, 100.0]
+    assert evidence["entrants"][1][3] == "power: not read, 2.3 times slower than the fastest"
+    assert evidence["decision"]["outcome"] == "published"
+    asked = [record["config"] for record in made.records() if record.get("step") == "power"]
+    assert asked and "BLOCK_M=16 num_warps=4" not in asked
+    assert invoke("verify", str(made.root))[0] == 0
+    size = len(made.records())
+    made.tune("--cells", listed(tmp_path, CELL), "--select", "energy", "--name", "again")
+    assert [record for record in made.records()[size:] if record["is"] == "watts"] == []
+
+
+def test_a_higher_factor_reads_watts_of_more(tmp_path):
+    made = make_bench(tmp_path, {CELL: {(16, 4): 2300.0, (64, 2): 1000.0}})
+    options = ("--select", "energy", "--set", "run.power_factor=3")
+    assert made.tune("--cells", listed(tmp_path, CELL), *options).code == 0
+    assert None not in made.evidence()["cells"][0]["watts"]
+
+
+class Family:
+    """As much of a tunable as a command that measures nothing asks for."""
+
+    iface = "attn_fwd"
+
+    def __init__(self, **measurement):
+        self.measurement = measurement
+
+    def policy(self, usual):
+        return replace(usual, measurement=replace(usual.measurement, **self.measurement))
+
+
+def test_a_family_of_kernels_replaces_fields_of_the_policy(monkeypatch):
+    monkeypatch.setattr(tuning, "find_tunable", lambda iface: Family(calls=7, fill=64))
+    words = ("tune", "attn_fwd", "--show-policy", "--format", "json", "--set", "measurement.fill=32")
+    code, out = invoke(*words)
+    measurement = json.loads(out)["policy"]["measurement"]
+    assert (code, measurement["calls"], measurement["fill"]) == (0, 7, 32)
+    code, out = invoke("tune", "--show-policy", "--format", "json")
+    assert json.loads(out)["policy"]["measurement"]["calls"] == 100, "without an interface it is the usual policy"
+
+
+def test_a_family_with_an_impossible_policy_is_refused(monkeypatch):
+    monkeypatch.setattr(tuning, "find_tunable", lambda iface: Family(calls=0))
+    code, out = invoke("tune", "attn_fwd", "--show-policy")
+    assert code == 2
+    assert "tunable of attn_fwd: error: policy.measurement.calls is 0" in out
+
+
+def test_an_offer_that_is_no_tunable_is_told(tmp_path, monkeypatch):
+    def broken(iface):
+        raise TypeError("entry point attn_fwd (x:y) is no tunable: it has no call")
+
+    monkeypatch.setattr(tuning, "find_tunable", broken)
+    done = make_bench(tmp_path).tune("--all", "--device", "gpu")
+    assert done.code == 2
+    assert "is no tunable: it has no call" in done.err
+
+
+def test_the_device_measures_by_the_policy_of_family_and_command(tmp_path, monkeypatch):
+    opened = []
+
+    def open_measurer(device, *given):
+        opened.append(device)
+        raise DeviceMissing("enough")
+
+    monkeypatch.setattr(tuning, "find_tunable", lambda iface: Family(fill=64))
+    monkeypatch.setattr(tuning, "Measurer", open_measurer)
+    made = make_bench(tmp_path)
+    candidates = tmp_path / "candidates.txt"
+    candidates.write_text("BLOCK_M=64 num_warps=4\n", encoding="utf-8")
+    options = ("--all", "--device", "gpu:index=1", "--candidates", str(candidates))
+    monkeypatch.setattr(Family, "narrow", lambda self, task, configs: configs, raising=False)
+    assert made.tune(*options, "--set", "measurement.flush_cache=false").code == 2
+    assert opened == ["gpu:index=1,fill=64,flush=0"]
+
+
+def held(monkeypatch, tmp_path, settings):
+    """Gives the simulated device clocks and a cap."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(tuning.Measurer, "sensor", lambda self: {"name": "GPU-1", "amd": False})
+    monkeypatch.setattr(clocks, "open_sensor", lambda name, amd: settings)
+
+
+def test_clocks_are_changed_for_the_run_and_told_in_the_evidence(tmp_path, monkeypatch):
+    settings = FakeSettings()
+    held(monkeypatch, tmp_path, settings)
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--cells", listed(tmp_path, CELL), "--clocks", "1207", "--power-cap", "400")
+    assert done.code == 0
+    assert settings.log == [("lock", 1207), ("cap", 400.0), ("free", None), ("cap", 700.0)]
+    assert made.evidence()["device"]["clocks"] == {
+        "requested": {"clock_mhz": 1207, "power_cap_w": 400.0},
+        "observed": {"clock_mhz": 1200, "power_cap_w": 400.0},
+    }
+    asked = made.records()[0]["identity"]["device"]["clocks"]
+    assert asked == {"requested": {"clock_mhz": 1207, "power_cap_w": 400.0}}
+
+
+def test_without_the_options_no_setting_is_touched(tmp_path, monkeypatch):
+    held(monkeypatch, tmp_path, None)
+    made = make_bench(tmp_path)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert "clocks" not in made.evidence()["device"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_row_086_the_next_run_puts_back_the_clocks_of_a_killed_one(tmp_path, monkeypatch):
+    settings = FakeSettings(clock=990)
+    held(monkeypatch, tmp_path, settings)
+    state = clocks.state_file("GPU-1")
+    state.parent.mkdir(parents=True)
+    state.write_text('{"clock": true, "power_cap_w": null}', encoding="utf-8")
+    done = make_bench(tmp_path).tune("--cells", listed(tmp_path, CELL))
+    assert (done.code, settings.log, state.exists()) == (0, [("free", None)], False)
+    assert "clocks that an earlier run left changed are back" in done.err
+
+
+def test_a_device_without_clocks_is_refused(tmp_path):
+    made = make_bench(tmp_path)
+    done = made.tune("--cells", listed(tmp_path, CELL), "--clocks", "1200")
+    assert (done.code, list(made.journals.glob("*"))) == (2, [])
+    assert "clocks cannot be changed: this device has no clocks" in done.err
+
+
 def test_where_time_decides_no_power_is_read(tmp_path):
     made = make_bench(tmp_path, TIMES)
     assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
@@ -242,6 +375,15 @@ def test_trials_of_equals_are_kept_in_the_evidence_and_measured_once(tmp_path):
     size = len(made.records())
     made.tune(*options, "--name", "again")
     assert len(made.records()) == size
+
+
+def test_trials_are_spread_over_some_cells_that_lie_apart(tmp_path):
+    made = make_bench(tmp_path)
+    assert made.tune("--all", "--calibrate", "16", "--set", "race.max_blocks=20").code == 0
+    trials = [record for record in made.records() if record["is"] == "trial"]
+    cells = {record["of"].partition(":")[0] for record in trials}
+    assert (len(trials), len(cells)) == (20, 8)
+    assert {cell.split()[0] for cell in cells} == {"64", "128"}
 
 
 def test_a_dry_run_says_how_much_there_is_to_do_and_touches_nothing(tmp_path):

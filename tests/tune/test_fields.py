@@ -121,7 +121,7 @@ class Whole:
     restored = zeroed = ()
     def _any(self, *args): ...
     source = narrow = timing_problem = accuracy_problems = arguments = compile = call = results = _any
-    reference = tolerance = _any
+    reference = tolerance = policy = _any
 class Part:
     iface = "some_kernel"
     restored = zeroed = ()
@@ -138,7 +138,7 @@ def test_a_tunable_is_found_by_its_interface(offered):
 
 def test_a_tunable_that_lacks_something_is_refused_whole(offered):
     offered(WHOLE, some_kernel="Part")
-    with pytest.raises(TypeError, match="is no tunable: it has no source, narrow, timing_problem"):
+    with pytest.raises(TypeError, match="is no tunable: it has no policy, source, narrow, timing_problem"):
         find_tunable("some_kernel")
 
 

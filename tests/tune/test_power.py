@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tests.tune.power_fakes import FakeSensor, FakeWork, World
-from txtdb.tune.power import EAGER_VARIABLE, Reading, Sampling, sample
+from txtdb.tune.power import EAGER_VARIABLE, Reading, Sampling, path_text, sample
 
 USUAL = Sampling()
 
@@ -54,6 +54,17 @@ def test_long_calls_launched_one_by_one_need_no_correction() -> None:
     reading = sampled(FakeWork(world, 2e-3, refusal="x"), FakeSensor(world))
     assert reading.utilization == pytest.approx(1.0, abs=0.02)
     assert reading.watts == pytest.approx(500.0, rel=0.03)
+
+
+def test_the_path_tells_the_reason_and_what_was_dropped() -> None:
+    world = World()
+    assert path_text(sampled(FakeWork(world, 1e-3), FakeSensor(world)).as_json()) == "power: graph"
+    world = World()
+    reading = sampled(FakeWork(world, 2e-3, refusal="it copies"), FakeSensor(world, throttled=[2]))
+    assert path_text(reading.as_json()) == "power: eager (it copies), 1 of 3 windows dropped"
+    assert path_text({**reading.as_json(), "reliable": False, "dropped": 3}).endswith(
+        "3 of 3 windows dropped, not reliable"
+    )
 
 
 def test_each_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ from tests.review.test_page import Reader
 from txtdb.model.evidence import Block, CellEvidence, Entrant, Evidence, Measured, Status
 from txtdb.model.schema import ArchSchema
 from txtdb.tune.report import headline, report_page
-from txtdb.tune.report_plot import MAX_POINTS, race_lines
+from txtdb.tune.report_plot import MAX_POINTS, block_values, race_lines
 
 MAX_BYTES = 5_000_000
 
@@ -146,6 +146,14 @@ def test_energy_is_compared_where_it_decides() -> None:
     assert lines is not None
     assert lines.points[1] == ((0, pytest.approx(2 / 3)),)
     assert "of its energy over" in report_page(run_of([made]), arch_schema())
+
+
+def test_watts_of_a_small_device_are_watts() -> None:
+    """Half a watt is power, though half a nanosecond is no time; zero is neither."""
+    cell = unraced()
+    blocks = (Block((0, 1), ((10.0,), (20.0,))),)
+    measured = replace(cell, entrants=(*cell.entrants, *unraced("a").entrants), blocks=blocks, watts=(0.5, 0.0))
+    assert block_values(measured, 0) == {0: 5.0}
 
 
 def test_the_drawing_marks_winner_incumbent_and_bar() -> None:

@@ -15,7 +15,7 @@ from txtdb.evidence.policy import Measurement, Run
 from txtdb.model.evidence import Status
 from txtdb.tune.device import CandidateFault, Task
 from txtdb.tune.devices import DEVICES_GROUP, DeviceMissing, device_names, open_device, with_measurement
-from txtdb.tune.measuring import Measurer, Notes, request_of
+from txtdb.tune.measuring import Compilers, Measurer, Notes, request_of
 from txtdb.tune.workers import Worker, WorkerLost
 
 TASK = Task("attn_fwd", "gfxA", {"head_dim": 64}, {"seqlen_q": 64, "seqlen_k": 64})
@@ -165,3 +165,106 @@ def test_signals_of_the_terminal_do_not_reach_workers(tmp_path, closing):
     worker = closing(Worker(device(tmp_path)))
     worker.ready()
     assert os.getpgid(worker._process.pid) != os.getpgid(0)
+
+
+MEASURING = """
+import json, os, time
+from pathlib import Path
+from txtdb.tune.device import DeviceFacts
+class Measuring:
+    def __init__(self, log): self.log = Path(log)
+    def note(self, *words):
+        with self.log.open("a") as stream: print(os.getpid(), *words, file=stream)
+    def wake(self): self.note("wake")
+    def prepare(self, task, ask): self.note("prepare", ask, task.at["seqlen_q"]); time.sleep(0.5)
+    def facts(self, iface): return DeviceFacts({}, {}, {}, "")
+    def compile(self, task, config): self.note("compile")
+    def check(self, task, config): self.note("check"); return 0.0
+    def time(self, task, config, warm_up, calls, number): self.note("time"); return [1.0] * calls
+    def throttled(self): self.note("throttled"); return False
+def measuring(text):
+    return Measuring(text)
+"""
+
+
+@pytest.fixture
+def measuring(installed, tmp_path, monkeypatch):
+    """A device that logs what it is asked for; its text, and its log."""
+    site = tmp_path / "site"
+    (site / "measuring_device.py").write_text(MEASURING, encoding="utf-8")
+    points = site / "printing-1.dist-info" / "entry_points.txt"
+    points.write_text(f"{points.read_text()}measuring = measuring_device:measuring\n", encoding="utf-8")
+    log = tmp_path / "log"
+    return f"measuring:{log}", lambda: [line.partition(" ")[2] for line in log.read_text().splitlines()]
+
+
+def test_a_device_is_woken_before_candidates_and_prepared_once_for_each_task_and_kind(measuring, closing):
+    text, log = measuring
+    measurer = closing(Measurer(text, Run(call_limit_s=0.4)))
+    other = Task("attn_fwd", "gfxA", {"head_dim": 64}, {"seqlen_q": 128, "seqlen_k": 64})
+    for task in (TASK, TASK, other):
+        measurer.check(task, CONFIG)
+    for _ in range(2):
+        measurer.time(TASK, CONFIG, 0, 1, 0)
+    checks = ["prepare check 64", "check", "check", "prepare check 128", "check"]
+    assert log() == ["wake", *checks, "prepare time 64", "time", "throttled", "time", "throttled"]
+
+
+def test_a_new_process_is_prepared_again(measuring, closing):
+    text, log = measuring
+    measurer = closing(Measurer(text, RUN))
+    for _ in range(2):
+        measurer.check(TASK, CONFIG)
+        measurer.fresh()
+    assert log() == ["wake", "prepare check 64", "check"] * 2
+
+
+def test_processes_that_compile_do_not_wake_the_device(measuring, closing):
+    text, log = measuring
+    compilers = closing(Compilers(text, 1, RUN))
+    compilers.submit(TASK, CONFIG, Notes(lambda: None, lambda: None), lambda fault: None).result()
+    assert log() == ["compile"]
+
+
+def test_a_process_serves_a_batch_of_checks(measuring, closing):
+    text, log = measuring
+    measurer = closing(Measurer(text, Run(batch=2)))
+    for _ in range(3):
+        measurer.check(TASK, CONFIG)
+    assert log() == ["wake", "prepare check 64", "check", "check", "wake", "prepare check 64", "check"]
+
+
+def test_settings_of_the_policy_reach_the_device_that_a_gpu_worker_opens(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    opened = open_device(with_measurement("gpu:index=1", Measurement(fill=4096, flush_cache=False)))
+    assert (opened.index, opened.measurement.fill, opened.measurement.flush_cache) == (1, 4096, False)
+
+
+def test_cells_that_come_first_are_compiled_first(measuring, closing):
+    text, _ = measuring
+    compilers, done = closing(Compilers(text, 1, RUN)), []
+
+    def submit(place):
+        notes = Notes(lambda: None, lambda: None)
+        return compilers.submit(TASK, CONFIG, notes, lambda fault: done.append(place), place)
+
+    submitted = [submit(place) for place in (0, 2, 2, 1)]  # the first one is taken while its process starts
+    for future in submitted:
+        future.result(60)
+    assert done == [0, 1, 2, 2]
+
+
+def test_what_waits_learns_that_there_is_no_device(tmp_path, closing):
+    compilers = closing(Compilers(f"simulated:{tmp_path / 'nowhere.json'}", 1, RUN))
+    with pytest.raises(DeviceMissing):
+        compilers.submit(TASK, CONFIG, Notes(lambda: None, lambda: None), lambda fault: None).result(60)
+
+
+def test_why_power_is_no_graphs_is_logged_once_for_each_reason(monkeypatch, caplog):
+    measurer = Measurer("simulated:none", RUN)
+    reasons = iter(["", "a", "a", "b"])
+    monkeypatch.setattr(measurer, "_ask", lambda *given: {"watts": 1.0, "reason": next(reasons)})
+    for _ in range(4):
+        measurer.power(TASK, CONFIG)
+    assert [record.getMessage().rpartition(" ")[2] for record in caplog.records] == ["a", "b"]

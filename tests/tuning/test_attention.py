@@ -122,6 +122,16 @@ def test_one_image_serves_all_problems_of_a_functional(iface: str, bias: int, mo
     assert len(images) == 1
 
 
+@pytest.mark.parametrize("iface", ["attn_fwd", "bwd_kernel_dk_dv"])
+def test_compiling_needs_no_context_on_the_device(iface: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise AssertionError("a context is created")
+
+    monkeypatch.setattr(torch.cuda, "_lazy_init", refused)
+    config = {name: value for name, value in CONFIG.items() if iface == "attn_fwd" or name != "PRE_LOAD_V"}
+    attention.AttentionTunable(iface).compile(task(iface, BLOCK_DMODEL=32), config)
+
+
 def test_a_config_that_asks_for_too_much_shared_memory_is_out_of_resources() -> None:
     with pytest.raises(CandidateFault) as caught:
         attention.attn_fwd().compile(task(), {**CONFIG, "BLOCK_N": 64, "num_stages": 8})

@@ -100,6 +100,49 @@ def test_row_067_arguments_are_restored_before_each_timed_call() -> None:
     assert arguments["sum"].tolist() == [15.0]
 
 
+def test_row_067_arguments_are_restored_to_what_they_were_before_the_first_measurement() -> None:
+    tunable = Doubling()
+    timed = device(tunable)
+    timed.measurement = type(timed.measurement)(fill=3)
+    for number in range(3):
+        timed.time(TASK, {}, 1, 2, number)
+    assert len(tunable.made) == 1
+    assert tunable.made[0]["x"].tolist() == [2.0, 4.0, 6.0]
+
+
+def test_what_a_task_needs_is_made_before_its_first_candidate() -> None:
+    tunable = Doubling()
+    prepared = device(tunable)
+    prepared.measurement = type(prepared.measurement)(fill=3)
+    for ask in ("check", "time", "power"):
+        prepared.prepare(TASK, ask)
+    assert (len(tunable.made), tunable.calls) == (4, 0)
+    prepared.check(TASK, {})
+    prepared.time(TASK, {}, 0, 1, 0)
+    assert len(tunable.made) == 4
+
+
+def test_to_open_the_device_and_to_compile_needs_no_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Config] = []
+
+    class Compiling(Doubling):
+        def compile(self, task: Task, config: Config) -> None:
+            compiled.append(config)
+
+    def refused(*given: object) -> None:
+        raise AssertionError("a context is created")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_lazy_init", refused)
+    monkeypatch.setattr(torch.cuda, "set_device", refused)
+    opened = open_gpu("")
+    opened.tunables = lambda iface: Compiling()
+    opened.compile(TASK, {"mode": "x"})
+    assert compiled == [{"mode": "x"}]
+    with pytest.raises(AssertionError, match="a context is created"):
+        opened.wake()
+
+
 def test_an_error_is_in_units_of_the_tolerance() -> None:
     assert device(Doubling()).check(TASK, {"mode": "off"}) == pytest.approx(2.0, rel=1e-3)
 

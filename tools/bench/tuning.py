@@ -6,9 +6,10 @@
     python -m tools.bench.tuning power     --root nvidia --arch sm_90 --out DIR    graph, single launches, a steady run
     python -m tools.bench.tuning retime    --root nvidia --arch sm_90 --out DIR --evidence FILE    a patch, timed again
 
-Each writes DIR/tuning-<what>.json and prints a line a cell. The exit code is 1 when what the program is to show does
-not hold, 2 without a GPU. Candidates are compiled in several processes beforehand and shared between the cells of a
-functional; the tables of ROOT need not exist for `field`, `calibrate` and `power`.
+Each writes DIR/tuning-<what>.json as it goes, whole at any time, and prints a line a cell. The exit code is 1 when
+what the program is to show does not hold, 2 without a GPU. Candidates are compiled in several processes and shared
+between the cells of a functional, which is measured as soon as its own are there; the tables of ROOT need not exist
+for `field`, `calibrate` and `power`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from codegen.tuning import attention
-from tools.bench.problems import write_json
 from tools.bench.tuning_lab import (
     Cost,
+    Images,
     Lab,
     blank,
     compared,
-    compile_cells,
     conditions,
     exhaustive,
     fail,
@@ -47,9 +47,14 @@ from txtdb.evidence.decide import decide
 from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Measurement, Policy, as_json
 from txtdb.model.evidence import CellEvidence, Entrant, Measured, Outcome, Status
+from txtdb.model.table import ConfigValues
+from txtdb.tune.calibrating import SLOWER_PCT, TWIN_EVERY, Trial, plan_trials
+from txtdb.tune.device import CandidateFault
 from txtdb.tune.fields import Cell
 from txtdb.tune.gpu import GpuDevice
+from txtdb.tune.measuring import default_jobs
 from txtdb.tune.power import EAGER_VARIABLE, Sampling
+from txtdb.tune.progress import calibration_text
 
 IFACE = "attn_fwd"
 # (type, mask, head dim) of the functionals that are tried, and the lengths of both sequences.
@@ -60,8 +65,8 @@ LOSS = tuple(
 Functionals = Sequence[tuple[tuple[str, int, int], Sequence[int]]]
 # A candidate that is known to be right and fast, for programs that need one.
 PLAIN = {"BLOCK_M": 64, "BLOCK_N": 64, "PRE_LOAD_V": True, "TENSOR_COPY": True, "num_warps": 4, "num_stages": 3}
-LABELS = 8
-SLOWER_PCT = 5.0
+# Trials between two lines of `calibrate`, after each of which what there is is written.
+TRIALS_EACH = 10
 # Two winners that differ, and the configs of a patch, are timed side by side so often.
 ROUNDS, CALLS = 12, 15
 # Of the steady run that sampling is compared with.
@@ -82,12 +87,10 @@ def cells_of(lab: Lab, functionals: Functionals) -> list[Cell]:
 def field(lab: Lab, functionals: Functionals, options: argparse.Namespace) -> int:
     """Race and exhaustive search of the same cells. Fails when they differ, or the race is not so much cheaper."""
     cells = cells_of(lab, functionals)
-    configs = {cell: lab.field(cell) for cell in cells}
-    faults = compile_cells(lab, cells, configs, options.jobs)
+    head = {**about(lab), "least_ratio": options.least_ratio, "planned": len(cells)}
     rows = []
-    for cell in cells:
-        rows.append(_both(lab, cell, lab.entrants(cell, configs[cell], faults)))
-        head = {**about(lab), "least_ratio": options.least_ratio}
+    for cell, entrants in compiled(lab, cells, options.jobs):
+        rows.append(_both(lab, cell, entrants))
         write_rows(options.out / "tuning-field.json", head, rows, "cells")
     ratio = sum(row["exhaustive"]["cost"]["wall_s"] for row in rows) / sum(
         row["race"]["cost"]["wall_s"] for row in rows
@@ -95,6 +98,14 @@ def field(lab: Lab, functionals: Functionals, options: argparse.Namespace) -> in
     differ = [row["cell"] for row in rows if not row["same"]]
     print(f"{len(rows) - len(differ)} of {len(rows)} decisions are the same; the race takes 1/{ratio:.1f} of the time")
     return 1 if differ or ratio < options.least_ratio else 0
+
+
+def compiled(lab: Lab, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, list[Entrant]]]:
+    """Cells with their candidates, compiled and checked. While one is measured, those behind it are compiled."""
+    configs = {cell: lab.field(cell) for cell in cells}
+    with Images(lab, cells, configs, jobs) as images:
+        for cell in cells:
+            yield cell, lab.entrants(cell, configs[cell], images.faults(cell.functional))
 
 
 def _both(lab: Lab, cell: Cell, entrants: Sequence[Entrant]) -> dict[str, Any]:
@@ -137,12 +148,11 @@ def loss(lab: Lab, functionals: Functionals, options: argparse.Namespace) -> int
     """How much slower a table's picks are than the fastest of the whole field. Fails where a cell has no pick."""
     lab.with_table = True
     cells = cells_of(lab, functionals)
-    configs = {cell: lab.field(cell) for cell in cells}
-    faults = compile_cells(lab, cells, configs, options.jobs)
+    head = {**about(lab), "planned": len(cells)}
     rows = []
-    for cell in cells:
-        rows.append(_loss(lab, cell, lab.entrants(cell, configs[cell], faults)))
-        write_rows(options.out / "tuning-loss.json", about(lab), rows, "cells")
+    for cell, entrants in compiled(lab, cells, options.jobs):
+        rows.append(_loss(lab, cell, entrants))
+        write_rows(options.out / "tuning-loss.json", head, rows, "cells")
     known = [row["loss_pct"] for row in rows if row["loss_pct"] is not None]
     if known:
         print(
@@ -183,26 +193,56 @@ def _medians(measured: Measured) -> dict[int, int]:
 
 
 def calibrate(lab: Lab, cell: Cell, options: argparse.Namespace) -> int:
-    """One binary under many labels, and beside one that is slower by a known share."""
+    """One binary under several labels, and beside one that is slower, as `txtdb tune --calibrate` does it.
+
+    The price of a trial of equals is (1 + block_calls) × labels × blocks: by simulation 180 calls where they have 0.5 %
+    noise, 380 at 1 % and 930 at 2 %. Eight labels would take 2.3 times as many, and say no more of four.
+    """
     config = _plain(lab)
-    faults = compile_cells(lab, [cell], {cell: [config]}, 1)
-    entrant = lab.entrants(cell, [config], faults)[0]
+    entrant = _compiled_here(lab, cell, config)
     if entrant.status is not Status.OK:
         return fail(f"{lab.text(config)}: {entrant.status} {entrant.detail}")
-    before, cost = conditions(lab.device), Cost()
-    same, slower = [], []
-    for number in range(options.trials):
-        trial = replace(lab, policy=replace(lab.policy, seed=number))
-        same.append(race(trial, cell, blank(cell, [entrant] * LABELS, 0, "race"), cost))
-        twins = blank(cell, [entrant] * 2, 0, "race")
-        slower.append(race(trial, cell, twins, cost, (1.0 + SLOWER_PCT / 100, 1.0)))
-    found = calibration_of(same, slower, SLOWER_PCT, lab.policy)
-    gains = [decide(trial, lab.policy, 0.0).gain_pct for trial in same]
-    data = {**about(lab), "cell": cell.label, "config": lab.text(config), "labels": LABELS, "cost": asdict(cost)}
-    data |= {"before": before, "after": conditions(lab.device), "calibration": found, "gains_pct": gains}
-    write_rows(options.out / "tuning-calibrate.json", data, [raw(item) for item in same], "same")
-    print(f"{options.trials} trials of {LABELS} labels in {cost.wall_s:.0f} s: {found}")
-    return 0 if found["false_promotions_at_bar"]["count"] <= options.trials / 100 else 1
+    head = {**about(lab), "cell": cell.label, "config": lab.text(config), "planned": options.trials}
+    head["before"] = conditions(lab.device)
+    done: list[tuple[Trial, Measured]] = []
+    cost, found = Cost(), dict[str, Any]()
+    for trial in interleaved(options.trials):
+        done.append((trial, _trial(lab, cell, entrant, trial, cost)))
+        if len(done) % TRIALS_EACH == 0 or len(done) == len(plan_trials(options.trials)):
+            found = _calibrated(lab, done)
+            text = calibration_text(found["calibration"])
+            print(f"{len(done)} trials, {cost.calls} calls, {cost.wall_s:.1f} s: {text}", flush=True)
+            data = {**head, "after": conditions(lab.device), "cost": asdict(cost), **found}
+            rows = [{"trial": trial.label, **raw(measured)} for trial, measured in done]
+            write_rows(options.out / "tuning-calibrate.json", data, rows, "trials")
+    return 0 if found["calibration"]["false_promotions_at_bar"]["count"] <= options.trials / 100 else 1
+
+
+def _compiled_here(lab: Lab, cell: Cell, config: ConfigValues) -> Entrant:
+    """One candidate, compiled in this process: another one would take longer to start."""
+    try:
+        lab.tunable.compile(lab.task(cell), lab.full(cell, config))
+    except CandidateFault as fault:
+        return Entrant(config, fault.status, fault.detail)
+    return lab.entrants(cell, [config], {})[0]
+
+
+def interleaved(count: int) -> list[Trial]:
+    """The trials of a calibration, those of both kinds in turn, so that a run that is cut has some of each."""
+    return sorted(plan_trials(count), key=lambda trial: (trial.number * (TWIN_EVERY if trial.twin else 1), trial.twin))
+
+
+def _trial(lab: Lab, cell: Cell, entrant: Entrant, trial: Trial, cost: Cost) -> Measured:
+    own = replace(lab, policy=replace(lab.policy, seed=trial.number))
+    factors = (1.0 + SLOWER_PCT / 100, 1.0) if trial.twin else ()
+    return race(own, cell, blank(cell, [entrant] * trial.labels, 0, "race"), cost, factors)
+
+
+def _calibrated(lab: Lab, done: Sequence[tuple[Trial, Measured]]) -> dict[str, Any]:
+    """What trials say, and the gains of those of equals."""
+    same, slower = ([measured for trial, measured in done if trial.twin is twin] for twin in (False, True))
+    gains = [decide(measured, lab.policy, 0.0).gain_pct for measured in same]
+    return {"calibration": calibration_of(same, slower, SLOWER_PCT, lab.policy), "gains_pct": gains}
 
 
 def _plain(lab: Lab) -> Any:
@@ -218,7 +258,7 @@ def power(lab: Lab, device: GpuDevice, options: argparse.Namespace) -> int:
         cell = lab.cell({"Q_dtype": dtype, "CAUSAL_TYPE": mask, "BLOCK_DMODEL": width}, (length, length))
         device.measurement = replace(device.measurement, fill=fill)
         rows.append(_power(lab, device, cell))
-        write_json(options.out / "tuning-power.json", {**about(lab), "steady_s": STEADY_S, "kernels": rows})
+        write_rows(options.out / "tuning-power.json", {**about(lab), "steady_s": STEADY_S}, rows, "kernels")
     return 0 if all(abs(row["graph_off_pct"]) <= WITHIN_PCT for row in rows) else 1
 
 
@@ -251,7 +291,8 @@ class _Listening:
     """A sensor that also takes a power reading with each look at its counter: the same watts by another way."""
 
     def __init__(self, sensor: Any) -> None:
-        self.sensor, self.heard = sensor, []
+        self.sensor = sensor
+        self.heard: list[float] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sensor, name)
@@ -283,23 +324,27 @@ def retime(lab: Lab, published: Sequence[CellEvidence], options: argparse.Namesp
                if number is not None]
         for cell, item in zip(cells, published, strict=True)
     }  # fmt: skip
-    compile_cells(lab, cells, configs, options.jobs)
-    rows = []
-    for cell, item in zip(cells, published, strict=True):
-        old, new = configs[cell]
-        pair = compared(lab, cell, new, old, ROUNDS, CALLS)
-        bar = item.decision.bar_pct or lab.policy.promotion.min_improvement_pct
-        rows.append({
-            "cell": cell.label, "old": lab.text(old), "new": lab.text(new), "claimed_gain_pct": item.decision.gain_pct,
-            "slower_pct": pair.slower_pct, "two_spreads_pct": pair.spread_pct, "bar_pct": bar,
-            "good": pair.slower_pct <= bar,
-        })  # fmt: skip
-        mark = "" if rows[-1]["good"] else "  SLOWER"
-        print(f"{cell.label:32} {-pair.slower_pct:+6.2f} ± {pair.spread_pct:.2f} %{mark}", flush=True)
-        write_rows(options.out / "tuning-retime.json", about(lab), rows, "cells")
+    rows: list[dict[str, Any]] = []
+    with Images(lab, cells, configs, options.jobs) as images:
+        for cell, item in zip(cells, published, strict=True):
+            images.faults(cell.functional)
+            rows.append(_retimed(lab, cell, item, *configs[cell]))
+            write_rows(options.out / "tuning-retime.json", {**about(lab), "planned": len(cells)}, rows, "cells")
     bad = sum(not row["good"] for row in rows)
     print(f"{len(rows) - bad} of {len(rows)} cells are not slower by more than the bar")
     return 1 if bad or not rows else 0
+
+
+def _retimed(lab: Lab, cell: Cell, item: CellEvidence, old: ConfigValues, new: ConfigValues) -> dict[str, Any]:
+    pair = compared(lab, cell, new, old, ROUNDS, CALLS)
+    bar = item.decision.bar_pct or lab.policy.promotion.min_improvement_pct
+    is_good = pair.slower_pct <= bar
+    mark = "" if is_good else "  SLOWER"
+    print(f"{cell.label:32} {-pair.slower_pct:+6.2f} ± {pair.spread_pct:.2f} %{mark}", flush=True)
+    return {
+        "cell": cell.label, "old": lab.text(old), "new": lab.text(new), "claimed_gain_pct": item.decision.gain_pct,
+        "slower_pct": pair.slower_pct, "two_spreads_pct": pair.spread_pct, "bar_pct": bar, "good": is_good,
+    }  # fmt: skip
 
 
 def published_in(lab: Lab, paths: Sequence[Path]) -> list[CellEvidence]:
@@ -326,6 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail("there is no GPU that PyTorch can use")
     begin = time.perf_counter()
     device = GpuDevice(measurement=Measurement(), tunables=lambda iface: getattr(attention, iface)())
+    device.wake()
     database = load(options.root)
     lab = Lab(device, getattr(attention, options.iface)(), database, options.arch, Policy(), options.with_table)
     middle = lab.cell({"Q_dtype": "bf16", "BLOCK_DMODEL": 128}, (1024, 1024))
@@ -349,10 +395,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--iface", default=IFACE, help="for `retime`: the interface of the patch")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--with-table", action="store_true", help="`field`: the table's picks are incumbents")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that compile")
+    parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes that compile")
     parser.add_argument("--least-ratio", type=float, default=5.0, help="`field`: how much cheaper the race has to be")
     parser.add_argument("--functionals", type=int, default=len(LOSS), help="`loss`: only the first so many")
-    parser.add_argument("--trials", type=int, default=120, help="`calibrate`: races of each kind")
+    parser.add_argument("--trials", type=int, default=120, help="`calibrate`: races of equals")
     parser.add_argument("--evidence", type=Path, nargs="*", default=[], help="`retime`: evidence of the patch")
     return parser
 

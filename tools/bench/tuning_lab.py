@@ -7,21 +7,22 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from queue import Empty
 from typing import Any, Protocol
 
 from txtdb import Database
 from txtdb.evidence.decide import finalists
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import Race, block_order
+from txtdb.files import atomic_write
 from txtdb.model.evidence import Block, Decision, Entrant, Measured, Status
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues, config_text
-from txtdb.model.values import functional_rank
+from txtdb.model.values import Functional, functional_rank
 from txtdb.tune.choosing import config_at
 from txtdb.tune.device import CandidateFault, Config, Device, Task
 from txtdb.tune.fields import Cell, full_config, narrowed, schema_field, task_of
@@ -208,64 +209,114 @@ def compared(lab: Lab, cell: Cell, first: ConfigValues, second: ConfigValues, ro
 Item = tuple[Task, Config]
 
 
-def compile_all(compiler: Compiler, items: Sequence[Item], jobs: int) -> list[str]:
-    """Compile ahead in processes of their own; what became of each item: empty, or `status: detail`.
+@dataclass
+class _Process:
+    """A process that compiles, the end of the pipe that its answers come from, and the numbers it has yet to give."""
+
+    process: Any
+    answers: Connection
+    left: list[int]
+
+
+class Ahead:
+    """Compiles items in processes of their own, in the order given, while the first ones are measured already.
 
     An item that ends its process costs itself; those behind it go to a new process.
     """
-    found: dict[int, str] = {}
-    while len(found) < len(items):
-        left = [number for number in range(len(items)) if number not in found]
-        shares = [left[first::jobs] for first in range(min(jobs, len(left)))]
+
+    def __init__(self, compiler: Compiler, items: Sequence[Item], jobs: int) -> None:
+        self._compiler, self._items = compiler, items
+        self._found: dict[int, str] = {}
+        shares = [list(range(first, len(items), jobs)) for first in range(min(jobs, len(items)))]
+        self._running = [self._start(share) for share in shares]
+
+    def wait(self, numbers: Iterable[int]) -> list[str]:
+        """What became of some items, once that is known: empty, or `status: detail`."""
+        wanted = list(numbers)
+        while not all(number in self._found for number in wanted):
+            ready = wait([one.answers for one in self._running])
+            for one in [one for one in self._running if one.answers in ready]:
+                self._take(one)
+        return [self._found[number] for number in wanted]
+
+    @property
+    def done(self) -> int:
+        """Of how many items it is known."""
+        return len(self._found)
+
+    def close(self) -> None:
+        """End all processes."""
+        for one in self._running:
+            one.process.terminate()
+            one.process.join()
+        self._running.clear()
+
+    def _start(self, share: list[int]) -> _Process:
         context = get_context("spawn")
-        answers = context.Queue()
-        workers = [context.Process(target=_share, args=(compiler, items, share, answers)) for share in shares]
-        for worker in workers:
-            worker.start()
-        _collect(answers, workers, found, len(items))
-        for share, worker in zip(shares, workers, strict=True):
-            worker.join()
-            missing = [number for number in share if number not in found]
-            if missing:
-                found[missing[0]] = f"{Status.CRASH}: the compiler ended with {worker.exitcode}"
-    return [found[number] for number in range(len(items))]
+        own, theirs = context.Pipe(duplex=False)
+        given = [(number, self._items[number]) for number in share]
+        process = context.Process(target=_share, args=(self._compiler, given, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        return _Process(process, own, share)
 
-
-def _collect(answers: Any, workers: Sequence[Any], found: dict[int, str], count: int) -> None:
-    """Take answers until all are there or no process is left to give any."""
-    while len(found) < count:
-        alive = any(worker.is_alive() for worker in workers)
+    def _take(self, one: _Process) -> None:
+        """One answer of a process, or its end."""
         try:
-            number, verdict = answers.get(timeout=0.5)
-        except Empty:
-            if not alive:
-                return
-            continue
-        found[number] = verdict
+            number, verdict = one.answers.recv()
+        except EOFError:
+            self._ended(one)
+            return
+        self._found[number] = verdict
+        one.left.remove(number)
+
+    def _ended(self, one: _Process) -> None:
+        one.process.join()
+        self._running.remove(one)
+        if not one.left:
+            return
+        first, *rest = one.left
+        self._found[first] = f"{Status.CRASH}: the compiler ended with {one.process.exitcode}"
+        if rest:
+            self._running.append(self._start(rest))
 
 
-def _share(compiler: Compiler, items: Sequence[Item], share: Iterable[int], answers: Any) -> None:
+def _share(compiler: Compiler, share: Sequence[tuple[int, Item]], answers: Connection) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    for number in share:
+    for number, item in share:
         try:
-            compiler.compile(*items[number])
-            answers.put((number, ""))
+            compiler.compile(*item)
+            answers.send((number, ""))
         except CandidateFault as fault:
-            answers.put((number, f"{fault.status}: {fault.detail}"))
+            answers.send((number, f"{fault.status}: {fault.detail}"))
 
 
-def compile_cells(
-    lab: Lab, cells: Sequence[Cell], configs: dict[Cell, list[ConfigValues]], jobs: int
-) -> dict[Any, str]:
-    """Compile the candidates of cells, each once for a functional; (functional, config) → what is wrong with it."""
-    keys = dict.fromkeys((cell.functional, config) for cell in cells for config in configs[cell])
-    first = {cell.functional: cell for cell in reversed(cells)}
-    items = [(lab.task(first[key[0]]), lab.full(first[key[0]], key[1])) for key in keys]
-    begin = time.perf_counter()
-    verdicts = compile_all(lab.tunable, items, jobs)
-    bad = sum(map(bool, verdicts))
-    print(f"compiled {len(items)} images in {time.perf_counter() - begin:.0f} s, {bad} of them failed", flush=True)
-    return {key: verdict for key, verdict in zip(keys, verdicts, strict=True) if verdict}
+class Images:
+    """The candidates of cells, each compiled once for a functional: those of the first cells first."""
+
+    def __init__(self, lab: Lab, cells: Sequence[Cell], configs: Mapping[Cell, Sequence[ConfigValues]], jobs: int):
+        keys = dict.fromkeys((cell.functional, config) for cell in cells for config in configs[cell])
+        first = {cell.functional: cell for cell in reversed(cells)}
+        items = [(lab.task(first[key[0]]), lab.full(first[key[0]], key[1])) for key in keys]
+        self._numbers = {key: number for number, key in enumerate(keys)}
+        self._ahead = Ahead(lab.tunable, items, jobs)
+
+    def faults(self, functional: Functional) -> dict[Any, str]:
+        """Wait for the images of a functional: (functional, config) → what is wrong with those that have none."""
+        begin = time.perf_counter()
+        own = [key for key in self._numbers if key[0] == functional]
+        verdicts = self._ahead.wait(self._numbers[key] for key in own)
+        waited, bad = time.perf_counter() - begin, sum(map(bool, verdicts))
+        if waited > 1.0:
+            known = f"{self._ahead.done} of {len(self._numbers)} images are there"
+            print(f"waited {waited:.0f} s for {len(own)} images, {bad} of which failed; {known}", flush=True)
+        return {key: verdict for key, verdict in zip(own, verdicts, strict=True) if verdict}
+
+    def __enter__(self) -> Images:
+        return self
+
+    def __exit__(self, *given: object) -> None:
+        self._ahead.close()
 
 
 def whole(times: Iterable[float]) -> list[int | None]:
@@ -293,11 +344,10 @@ def conditions(device: Any) -> dict[str, Any]:
 
 
 def write_rows(path: Path, head: dict[str, Any], rows: Sequence[dict[str, Any]], name: str) -> None:
-    """JSON with one row a line: short, and its differences can be read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """JSON with one row a line: short, and its differences can be read. The file is whole whenever the program ends."""
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     start = json.dumps(head, indent=1)[:-2]
-    path.write_text(f'{start},\n "{name}": [\n{lines}\n]\n}}\n', encoding="utf-8")
+    atomic_write(path, f'{start},\n "{name}": [\n{lines}\n]\n}}\n'.encode())
 
 
 def fail(text: str) -> int:

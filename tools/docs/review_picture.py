@@ -15,7 +15,7 @@ from tools.docs.browser import open_browser, programs, set_view
 from tools.docs.examples import REPO, run_shell
 
 PICTURE = Path("docs/img/review.png")
-CELL = "gfx1100/attn_fwd/bf16,0,256,false,false,0@16,4096"
+CELL = "gfx1100/attn_fwd/bf16,0,128,false,false,1@16,4096"
 
 # docs/review.md begins with the same commands.
 MAKE_BRANCH = (

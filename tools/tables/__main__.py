@@ -12,10 +12,11 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from codegen.aot import BuildFolder, Record, Workshop, target_of, update_resources
-from codegen.aot.plan import make_plans
+from codegen.aot.plan import TablePlan, make_plans
 from codegen.aot.pool import compiler_ids
 from tools.tables import writing
 from tools.tables.making import Choice, choices, compile_plan, records
@@ -105,18 +106,27 @@ class _Maker:
     def heir(self, arch: str, base: str) -> None:
         """An arch that takes the tables of another; what it inherits is compiled for it as well."""
         self.say(f"{arch}, over {base}")
+        own = {plan.schema.iface: writing.without_spills(plan, made) for plan, made in self.planned(arch, None, base)}
         for iface in (*KERNELS, FORWARD, BACKWARD):
-            self.write(arch, f"{iface}.txtdb", writing.heir(iface, arch, base))
-        self.planned(arch, (*KERNELS, *FIXED))
+            schema = self.database.schemas[iface].for_arch(arch)
+            assert schema is not None
+            self.write(arch, f"{iface}.txtdb", writing.heir(schema, arch, base, own.get(iface)))
 
-    def planned(self, arch: str, ifaces: Iterable[str]) -> None:
-        """Compile what the tables on disk ask for."""
+    def planned(
+        self, arch: str, ifaces: Iterable[str] | None, base: str | None = None
+    ) -> list[tuple[TablePlan, Sequence[Record]]]:
+        """Compile for an arch what its tables on disk ask for, or those of its base. No interfaces means all."""
         fresh = load(self.root)
-        plans, faults = make_plans(fresh, [arch], ifaces)
+        plans, faults = make_plans(fresh, [base or arch], ifaces or ())
         if faults:
             raise FaultError(faults)
-        for plan in plans:
-            self.resources(plan.schema.iface, arch, compile_plan(plan, fresh.archs[arch], self.shop))
+        target = target_of(fresh.archs[arch])
+        assert target is not None
+        own = [replace(plan, arch=arch, target=target) for plan in plans]
+        made = [(plan, compile_plan(plan, fresh.archs[arch], self.shop)) for plan in own]
+        for plan, records_ in made:
+            self.resources(plan.schema.iface, arch, records_)
+        return made
 
     def resources(self, iface: str, arch: str, made: Sequence[Record]) -> None:
         """Bring a resource file up to date; failed images are told."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from codegen.aot import Record
+from codegen.aot.plan import TablePlan
 from tools.tables.choose import TIE, Places
 from tools.tables.making import Choice
 from tools.tables.model import VERSION
 from txtdb.layers.resolve import Layer, empty_fold, fold_layer, ground_digest
 from txtdb.model.schema import ArchSchema
-from txtdb.model.table import UNSET, ConfigPool, build_table
-from txtdb.model.values import Functional
+from txtdb.model.table import UNSET, ConfigPool, ConfigValues, build_table
+from txtdb.model.values import Functional, functional_rank
 from txtdb.model.writing import table_text
 from txtdb.syntax import read
 
@@ -25,6 +28,8 @@ FEW_QUERIES, MANY_KEYS = 32, 1024
 LAUNCH_S = 4e-6
 
 Found = Mapping[Functional, Choice]
+# Masks over the grid of cells, each with the config that they take.
+Own = list[tuple[npt.NDArray[np.bool_], ConfigValues]]
 
 
 def table(schema: ArchSchema, arch: str, found: Found) -> str:
@@ -41,10 +46,34 @@ def patched(schema: ArchSchema, arch: str, found: Found) -> tuple[str, str]:
     return base, _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
 
 
-def heir(iface: str, arch: str, base: str) -> str:
-    """A table that is another arch's."""
-    lines = ("#! txtdb 1", f"#! iface {iface}", f"#! arch {arch}", f"#! base {base}", f"#! origin {ORIGIN}", "#! end")
-    return "\n".join((*lines, ""))
+def heir(schema: ArchSchema, arch: str, base: str, own: Mapping[Functional, Own] | None = None) -> str:
+    """A table that is another arch's but for the cells in `own`: masks of cells by functional, with their config."""
+    pool = ConfigPool()
+    functionals = sorted(own or {}, key=functional_rank)
+    cells = np.full((len(functionals), *map(len, schema.bins)), UNSET, np.int32)
+    for row, functional in enumerate(functionals):
+        for mask, config in (own or {})[functional]:
+            cells[row][mask] = pool.intern(config)
+    header = {"base": [base], "origin": [ORIGIN]}
+    return table_text(schema.schema, arch, functionals, schema.bins, cells, pool, header, "txtdb")
+
+
+def without_spills(plan: TablePlan, made: Sequence[Record]) -> dict[Functional, Own]:
+    """The cells whose inherited image spills on this arch, where another of the functional's images does not: they take
+    the one of those that serves most cells.
+    """
+    spills = {(item.functional, item.config): item.resources.spills for item in made if item.resources}
+    found: dict[Functional, Own] = {}
+    for wanted in plan.wanted:
+        same = [item for item in plan.wanted if item.functional == wanted.functional]
+        better = [item for item in same if spills.get((item.functional, item.config)) == 0]
+        if spills.get((wanted.functional, wanted.config)) and better:
+            best = max(better, key=lambda item: (item.cells, -item.rank))
+            mask = np.zeros([len(bins) for bins in plan.table.bins], bool)
+            for at in plan.cells_of(wanted):
+                mask[tuple(bins.index(value) for bins, value in zip(plan.table.bins, at, strict=True))] = True
+            found.setdefault(wanted.functional, []).append((mask, plan.table.configs[best.rank]))
+    return found
 
 
 def forward_operator(schema: ArchSchema, arch: str) -> str:

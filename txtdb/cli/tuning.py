@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,7 +30,7 @@ from txtdb.cli.common import (
 from txtdb.cli.tables import choose_schema
 from txtdb.diff.sides import open_side
 from txtdb.evidence.files import read_evidence
-from txtdb.evidence.policy import Policy, as_json, described, overridden
+from txtdb.evidence.policy import Policy, as_json, described, from_json, overridden
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database
@@ -38,8 +40,9 @@ from txtdb.patching.report import outcome_lines
 from txtdb.tune.calibrating import Calibrator
 from txtdb.tune.cell_run import RACE, STRATEGIES
 from txtdb.tune.choosing import Choice
-from txtdb.tune.device import CandidateFault
-from txtdb.tune.devices import DeviceMissing, device_names, needs_tunable, runs_kernels, with_measurement
+from txtdb.tune.clocks import ClocksRefused, Requested, arranged
+from txtdb.tune.device import CandidateFault, DeviceFacts
+from txtdb.tune.devices import DeviceMissing, device_names, known_device, needs_tunable, runs_kernels, with_measurement
 from txtdb.tune.job import (
     Field,
     Instruments,
@@ -59,7 +62,7 @@ from txtdb.tune.progress import Progress, calibration_text, duration, summary_js
 from txtdb.tune.publish import Publication, publication_faults
 from txtdb.tune.report import report_page
 from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
-from txtdb.tune.tunable import find_tunable, tunable_names
+from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
 from txtdb.wording import did_you_mean, plural
 
 JOURNAL_FOLDER = ".txtdb-tune"
@@ -100,7 +103,11 @@ class _Tune(click.Command):
 )
 @click.option("--policy", "policy_file", type=_existing, help="A JSON file with what differs from the default policy.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a number of the policy.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes that compile.  [default: one less than processors]")
+@click.option("--jobs", type=click.IntRange(1), help="Processes that compile.  [default: two less than processors]")
+@click.option("--clocks", type=click.IntRange(1), metavar="MHZ", help="Lock the device's clock for the run.")
+@click.option(
+    "--power-cap", type=click.FloatRange(0, min_open=True), metavar="W", help="Cap the device's power for the run."
+)
 @click.option("--name", default="tuned", show_default=True, help="The name of the patch and of its evidence.")
 @click.option("--why", metavar="TEXT", help="What the patch is for.  [default: the gains]")
 @click.option("--table", "whole_table", is_flag=True, help="Write the arch's own table, not a patch.")
@@ -127,12 +134,12 @@ def tune(**given: Any) -> None:
 
     Exit code 0: every cell is done; 1: incomplete, or a cell has no valid candidate; 2: usage or environment.
     """
-    policy = _changed(_policy(given["policy_file"]), given["changes"])
-    if given["show_policy"]:
-        _show_policy(policy, given["style"])
-        return
+    _policy(Policy(), given)  # what is wrong with it is told before a tunable is loaded
     with ExitStack() as stack, _usage_faults():
-        _Command(given, policy, stack).run()
+        if given["show_policy"]:
+            _show_policy(_policy(_family_policy(_tunable(given)), given), given["style"])
+        else:
+            _Command(given, stack).run()
 
 
 @click.command("report", short_help="Render evidence as a page.")
@@ -168,9 +175,19 @@ def _schema_of(database: Database, data: bytes, file: Path) -> ArchSchema:
 class _Command:
     """One call of `txtdb tune`."""
 
-    def __init__(self, given: dict[str, Any], policy: Policy, stack: ExitStack) -> None:
+    def __init__(self, given: dict[str, Any], stack: ExitStack) -> None:
         self._given, self._stack = given, stack
-        self._settings = Settings(
+        self._publication = Publication(given["name"], given["why"], given["whole_table"])
+
+    @cached_property
+    def _tunable(self) -> Tunable | None:
+        return _tunable(self._given)
+
+    @cached_property
+    def _settings(self) -> Settings:
+        given = self._given
+        policy = _policy(_family_policy(self._tunable), given)
+        return Settings(
             device=with_measurement(given["device"], policy.measurement),
             policy=policy,
             strategy=given["strategy"],
@@ -179,7 +196,6 @@ class _Command:
             publish=given["compare"] is None,
             by_energy=given["select"] == SELECT_ENERGY,
         )
-        self._publication = Publication(given["name"], given["why"], given["whole_table"])
 
     def run(self) -> None:
         database, table = self._table()
@@ -223,11 +239,10 @@ class _Command:
     def _field(self, iface: str) -> Field:
         if self._given["candidates"]:
             return Field(_named_text(self._given["candidates"]))
-        tunable = find_tunable(iface) if runs_kernels(self._settings.device) else None
-        if tunable is None and needs_tunable(self._settings.device):
+        if self._tunable is None and needs_tunable(self._given["device"]):
             known = ", ".join(tunable_names()) or "none"
             raise DeviceMissing(f"no package offers a tunable of {iface}; there are: {known}")
-        return Field(tunable=tunable)
+        return Field(tunable=self._tunable)
 
     def _choice(self) -> Choice:
         given = self._given
@@ -254,7 +269,8 @@ class _Command:
         resumes = place.may_resume(given["iface"], prepared.table.arch)
         measurer = Measurer(self._settings.device, self._settings.policy.run, resumes)
         self._stack.callback(measurer.close)
-        facts = measurer.facts(given["iface"])
+        clocks = self._clocks(measurer)
+        facts = _with_clocks(measurer.facts(given["iface"]), clocks)
         journal, faults = place.open(identity_of(prepared.arch_schema, self._settings, facts))
         print_faults(faults)
         if journal is None:
@@ -262,11 +278,16 @@ class _Command:
         self._stack.callback(journal.close)
         calibration = self._calibration(prepared, journal, measurer)
         progress = Progress(prepared.table.schema, prepared.plans, self._say, _tell, time.monotonic)
-        instruments = Instruments(facts, journal, measurer, Watcher(progress.tick, progress.cell))
+        instruments = Instruments(facts, journal, measurer, Watcher(progress.tick, progress.cell), clocks)
         found = perform(database, prepared, self._settings, instruments, self._publication, calibration)
         beside = journal.path.with_name(f"{journal.path.stem}-{self._publication.name}.json")
         keep_evidence(given["evidence_out"] or beside, found.evidence, prepared)
         return found
+
+    def _clocks(self, measurer: Measurer) -> dict[str, Any]:
+        """Change clocks and cap until the command ends, where that is asked for; what came of it."""
+        requested = Requested(self._given["clocks"], self._given["power_cap"])
+        return self._stack.enter_context(arranged(measurer.sensor(), requested, _tell))
 
     def _calibration(self, prepared: Prepared, journal: Journal, measurer: Measurer) -> dict[str, Any] | None:
         """What trials of equals say of the bar, where they are asked for."""
@@ -299,6 +320,12 @@ class _Command:
         click.echo(line, err=self._given["style"] == "json")
 
 
+def _with_clocks(facts: DeviceFacts, clocks: dict[str, Any]) -> DeviceFacts:
+    """Facts that tell runs with other requests apart; what the device made of them is no identity."""
+    asked = {"clocks": {"requested": clocks["requested"]}} if clocks else {}
+    return replace(facts, device={**facts.device, **asked})
+
+
 def _tell(line: str) -> None:
     click.echo(line, err=True)
 
@@ -329,17 +356,42 @@ def _named_text(path: Path | None) -> tuple[str, str] | None:
         fail([Fault("unreadable", Span(path.as_posix()), f"the file cannot be read: {error}", "")], EXIT_USAGE)
 
 
-def _policy(path: Path | None) -> Policy:
-    """The policy with what a file changes."""
+def _tunable(given: dict[str, Any]) -> Tunable | None:
+    """The kernels of the interface, for a device that runs them. Raises DeviceMissing for an offer that is broken."""
+    known_device(given["device"])
+    if not given["iface"] or not runs_kernels(given["device"]):
+        return None
+    try:
+        return find_tunable(given["iface"])
+    except TypeError as error:
+        raise DeviceMissing(str(error)) from error
+
+
+def _family_policy(tunable: Tunable | None) -> Policy:
+    """The policy that a family of kernels is tuned by."""
+    if tunable is None:
+        return Policy()
+    found, faults = from_json(as_json(tunable.policy(Policy())), Span(f"tunable of {tunable.iface}"))
+    if found is None:
+        fail(faults, EXIT_USAGE)
+    return found
+
+
+def _policy(base: Policy, given: dict[str, Any]) -> Policy:
+    """A policy with what a file and options change."""
+    return _changed(_with_file(base, given["policy_file"]), given["changes"])
+
+
+def _with_file(policy: Policy, path: Path | None) -> Policy:
     named = _named_text(path)
     if named is None:
-        return Policy()
+        return policy
     name, text = named
     try:
         changes = json.loads(text)
     except ValueError as error:
         fail([Fault("policy", Span(name), f"this is no JSON: {error}", "")], EXIT_USAGE)
-    return _overridden(Policy(), changes, Span(name))
+    return _overridden(policy, changes, Span(name))
 
 
 def _changed(policy: Policy, words: Sequence[str]) -> Policy:
@@ -395,8 +447,12 @@ def _usage_faults() -> Iterator[None]:
     except ImportError as error:
         hint = "pip install 'txtdb[tune]'"
         fail([Fault("device", Span("--device"), f"what the device needs is not installed: {error}", hint)], EXIT_USAGE)
+    except ClocksRefused as error:
+        fail([Fault("device", Span("--clocks"), f"clocks cannot be changed: {error}", "")], EXIT_USAGE)
     except DeviceMissing as error:
         fail([Fault("device", Span("--device"), str(error), f"known are {', '.join(device_names())}")], EXIT_USAGE)
     except OSError as error:
-        span = Span(Path(error.filename or "").as_posix())
+        if error.filename is None:  # the device's driver
+            fail([Fault("device", Span("--device"), str(error), "")], EXIT_USAGE)
+        span = Span(Path(error.filename).as_posix())
         fail([Fault("unwritable", span, f"cannot write: {error.strerror}", "")], EXIT_USAGE)

@@ -74,12 +74,15 @@ class Run:
     """The run as a whole. Limits are seconds."""
 
     batch: int = _because(
-        64, "candidates of one worker process; a fault costs at most the rest of a batch a restart", 1
+        2000, "candidates that a process checks before a new one: a start takes 5 s on a GPU, 2.5 ms for each", 1
     )
     compile_limit_s: float = _because(120.0, "slower compilation is a compiler's loop", 1e-3)
     call_limit_s: float = _because(10.0, "a candidate that needs seconds is no candidate", 1e-3)
     retries: int = _because(2, "a candidate whose worker died is tried again once alone")
     faults_in_a_row: int = _because(50, "a functional whose every candidate fails is given up", 1)
+    power_factor: float = _because(
+        2.0, "watts are not read of what is slower than the fastest by this: idle power alone makes up for it", 1
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from txtdb.evidence.files import evidence_digest
 from txtdb.faults import Fault, Severity, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.listing import EVIDENCE_FOLDER
@@ -17,7 +18,7 @@ from txtdb.model.values import Functional
 from txtdb.patching.files import opened, root_files
 from txtdb.patching.naming import PatchName, next_number, parse_name
 from txtdb.patching.outcome import Action, Outcome, Step
-from txtdb.patching.sources import digest_of, evidence_name
+from txtdb.patching.sources import evidence_name
 from txtdb.patching.stack import Place, Stack, stale_patches
 from txtdb.syntax import read
 
@@ -144,7 +145,7 @@ def _plan_evidence(database: Database, outcome: Outcome, patch: Incoming, line: 
     target = evidence_name(patch.arch, line)
     there = database.roots[0] / target
     if there.is_file():
-        if digest_of(there.read_bytes()) != digest:
+        if evidence_digest(there.read_bytes()) != digest:
             message = f"the database has another evidence file {name}"
             outcome.fail([Fault("evidence-digest", span, message, "rename one of them")])
     elif beside.is_file() and beside.name == name:

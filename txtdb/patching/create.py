@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from txtdb.diff.compare import same_bytes
 from txtdb.diff.planes import incomparable
+from txtdb.evidence.files import evidence_digest
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.resolve import Layer, empty_fold
@@ -18,7 +19,7 @@ from txtdb.patching.difference import Difference
 from txtdb.patching.files import Files, opened, root_files
 from txtdb.patching.naming import PatchName, name_fault, next_number
 from txtdb.patching.outcome import Outcome
-from txtdb.patching.sources import digest_of, evidence_name, header, joined_evidence
+from txtdb.patching.sources import evidence_name, header, joined_evidence
 from txtdb.patching.stack import Place, ancestors, ordered_places
 from txtdb.patching.writing import patch_text
 
@@ -122,7 +123,7 @@ class _Maker:
     def _carry(self, arch: str, line: str, path: Path) -> str:
         data, (name, digest) = path.read_bytes(), line.split()
         stem, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
-        for free in (name, f"{stem}-{digest_of(data).removeprefix('sha256:')[:8]}{suffix}"):
+        for free in (name, f"{stem}-{evidence_digest(data).removeprefix('sha256:')[:8]}{suffix}"):
             target = evidence_name(arch, free)
             there = self._old.roots[0] / target
             have = there.read_bytes() if there.is_file() else self.outcome.change.get(target)

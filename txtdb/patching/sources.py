@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from pathlib import PurePosixPath
 
 from txtdb.layers.listing import EVIDENCE_FOLDER
@@ -73,8 +72,3 @@ def header(
 def evidence_name(arch: str, line: str) -> str:
     """The file that an evidence line of an arch's file means, by its name below the root."""
     return (PurePosixPath(arch) / EVIDENCE_FOLDER / line.split()[0]).as_posix()
-
-
-def digest_of(data: bytes) -> str:
-    """A file's digest, as evidence lines give it."""
-    return "sha256:" + sha256(data).hexdigest()

@@ -1,13 +1,15 @@
 """Trials whose truth is known: one config under several labels, and against a twin that is slower by a known share.
 
 The twin's times are those of the same config, times 1 + the share: so its truth is known without a second kernel. The
-trials of a run are spread over its cells, each with the cell's incumbent, or else its first candidate that is right.
+trials of a run are spread over some of its cells, each with the cell's incumbent, or else its first candidate that is
+right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from txtdb.evidence.calibration import calibrate
@@ -27,6 +29,8 @@ LABELS = 4
 SLOWER_PCT = 6.0
 # One trial with a twin for so many of equals.
 TWIN_EVERY = 4
+# Cells that the trials are spread over: the config of each has to be compiled first.
+SUBJECTS = 8
 # The label of trials in the journal; no cell has it.
 TRIALS = "calibration"
 
@@ -55,6 +59,12 @@ def plan_trials(count: int) -> list[Trial]:
     return [*(Trial(number, False) for number in range(count)), *(Trial(number, True) for number in range(twins))]
 
 
+def _spread(plans: Sequence[CellPlan]) -> list[CellPlan]:
+    """Plans with SUBJECTS of them first that lie as far apart as they can."""
+    step = max(1, -(-len(plans) // SUBJECTS))
+    return [plan for first in range(step) for plan in plans[first::step]]
+
+
 class Calibrator:
     """Runs the trials of a run, from the journal where it holds them."""
 
@@ -70,7 +80,8 @@ class Calibrator:
         The measurements of a config are numbered through all trials. Raises CandidateFault where no cell has a config
         that is right.
         """
-        subjects = [subject for plan in plans[:count] if (subject := self._subject(plan)) is not None]
+        found = (subject for plan in _spread(plans) if (subject := self._subject(plan)) is not None)
+        subjects = list(islice(found, min(count, SUBJECTS)))
         if not subjects:
             raise CandidateFault(Status.NOT_RUN, "no cell has a config that is right")
         trials = plan_trials(count)

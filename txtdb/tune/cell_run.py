@@ -12,6 +12,7 @@ from typing import TypeVar
 from txtdb.evidence.decide import decide, finalists, replay
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import block_order
+from txtdb.evidence.samples import median
 from txtdb.model.evidence import Block, Entrant, Measured, Outcome, Status
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues, config_text
@@ -19,8 +20,9 @@ from txtdb.model.values import Functional, functional_rank
 from txtdb.tune.choosing import shapes_in_bin
 from txtdb.tune.device import CandidateFault, Task
 from txtdb.tune.fields import Cell, CellPlan, full_config, task_of
-from txtdb.tune.log import DEPTH, BlockLog, CellLog, Stage, Step, Verdict
+from txtdb.tune.log import DEPTH, GLANCE, BlockLog, CellLog, Stage, Step, Verdict
 from txtdb.tune.measuring import MOST_THROTTLED, Compilers, Measurer, Notes, Throttled
+from txtdb.tune.power import path_text
 
 RACE = "race"
 EXHAUSTIVE = "exhaustive"
@@ -93,9 +95,11 @@ class CellRun:
         self._is_submitted = False
         # Candidates that were not looked at, because so many of their functional's had failed.
         self._given_up: dict[str, int] = {}
+        # Those whose watts were not read, and how many times slower than the fastest they are.
+        self._slow: dict[str, float] = {}
 
-    def compile_ahead(self) -> None:
-        """Hand to the compilers what will be needed, once."""
+    def compile_ahead(self, place: int) -> None:
+        """Hand to the compilers what will be needed, once; cells of a lesser place are compiled first."""
         if self._is_submitted or self._bench.streaks.given_up(self.plan.cell.functional):
             return
         self._is_submitted = True
@@ -103,7 +107,7 @@ class CellRun:
         for name in self._order():
             if name not in known and (Step.COMPILE, name) not in self._log.deaths:
                 notes, end = self._notes(Step.COMPILE, name), partial(self._compiled_ahead, name)
-                self._futures[name] = self._bench.compilers.submit(self._task, self._configs[name], notes, end)
+                self._futures[name] = self._bench.compilers.submit(self._task, self._configs[name], notes, end, place)
 
     def run(self) -> Measured:
         """Measure the cell to its end.
@@ -112,6 +116,8 @@ class CellRun:
         """
         for name in self._order():
             self._admit(name)
+        if self._bench.by_energy:
+            self._weigh_all()
         while True:
             measured = self._measure()
             decision = decide(measured, self._bench.policy, self._bench.bar_pct)
@@ -173,8 +179,14 @@ class CellRun:
         if name in self._given_up:
             return Entrant(config, Status.NOT_RUN, f"given up: the first {self._given_up[name]} candidates failed")
         verdict = self._log.verdicts.get(name, Verdict(Status.NOT_RUN))
-        path = self._log.watts.get(name, (None, ""))[1] if verdict.status is Status.OK else ""
+        path = self._path(name) if verdict.status is Status.OK else ""
         return Entrant(config, verdict.status, verdict.detail or path, verdict.error)
+
+    def _path(self, name: str) -> str:
+        """How the watts of a candidate were read, or why they were not; empty where time decides."""
+        if name in self._slow:
+            return f"power: not read, {self._slow[name]:.1f} times slower than the fastest"
+        return self._log.watts.get(name, (None, ""))[1]
 
     # Admission: every candidate is compiled and checked before any is timed.
 
@@ -188,8 +200,6 @@ class CellRun:
         if name not in self._log.verdicts:
             self._examine(name)
             self._bench.tick()
-        if self._bench.by_energy and self._log.is_right(name) and name not in self._log.watts:
-            self._weigh(name)
         streaks.note(functional, self._log.is_right(name))
 
     def _examine(self, name: str) -> None:
@@ -205,13 +215,28 @@ class CellRun:
         if error is not None:
             self._log.judge(Step.CHECK, name, verdict_of(error))
 
+    def _weigh_all(self) -> None:
+        """Note the watts of the incumbent and of what is about as fast as the fastest: a reading takes seconds."""
+        policy, log = self._bench.policy, self._log
+        for name in self._order():
+            if log.is_right(name) and name not in log.glances:
+                self._time(GLANCE, name, policy.measurement.block_warm_up, policy.race.block_calls)
+        pace = {name: median(log.glances[name]) for name in self._order() if log.is_right(name)}
+        for name in sorted(pace, key=lambda one: (pace[one], one)):
+            if name in log.watts:
+                continue
+            factor = pace[name] / min((pace[one] for one in pace if log.is_right(one)), default=pace[name])
+            if factor > policy.run.power_factor and name not in self._incumbent:
+                self._slow[name] = factor
+            else:
+                self._weigh(name)
+
     def _weigh(self, name: str) -> None:
         """Note the watts of a candidate; without a reading that can be used it takes no part."""
         reading = self._guarded(Step.POWER, name, partial(self._bench.measurer.power, self._task, self._configs[name]))
         if reading is not None:
             watts = reading["watts"] if reading["reliable"] else None
-            path = f"power: {reading['path']}{'' if reading['reliable'] else ', not reliable'}"
-            self._log.write({"is": "watts", "config": name, "watts": watts, "path": path})
+            self._log.write({"is": "watts", "config": name, "watts": watts, "path": path_text(reading)})
 
     def _checked(self, name: str, notes: Notes | None) -> float:
         """Compiled again by the process that measures, from the cache: that is no time of the candidate's calls."""
@@ -314,7 +339,7 @@ class CellRun:
         config, measurer, log = self._configs[name], self._bench.measurer, self._log
         for _ in range(MOST_THROTTLED):
             given = (self._task, config, warm_up, calls, log.measured[name])
-            found = self._guarded(Step.TIME, name, partial(measurer.time, *given), note=stage == DEPTH)
+            found = self._guarded(Step.TIME, name, partial(measurer.time, *given), note=stage in (DEPTH, GLANCE))
             if found is None:
                 return
             times, throttled = found

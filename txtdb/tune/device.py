@@ -71,3 +71,13 @@ class Device(Protocol):
 
     def throttled(self) -> bool:
         """Whether the device lowered its clocks since this was last asked."""
+
+
+class Prepared(Protocol):
+    """What a device may offer beside `Device`, so that what it needs is no time of a candidate."""
+
+    def wake(self) -> None:
+        """Make the device ready to run candidates; a process that only compiles never asks for it."""
+
+    def prepare(self, task: Task, ask: str) -> None:
+        """Make what the first request of a kind (`check`, `time` or `power`) about a task needs, such as references."""

@@ -60,14 +60,19 @@ def with_measurement(text: str, measurement: Measurement) -> str:
     return f"gpu:{','.join([*given, *(f'{key}={value}' for key, value in wanted.items() if key not in known)])}"
 
 
+def known_device(text: str) -> None:
+    """Raises DeviceMissing where nothing here has the name that a text begins with; nothing is loaded."""
+    name, known = text.partition(":")[0], device_names()
+    if name not in known:
+        raise DeviceMissing(f"no device is called `{name}`; {did_you_mean(name, known)}known are {', '.join(known)}")
+
+
 def _factory(name: str) -> Callable[[str], Device]:
+    known_device(name)
     if name in _OWN:
         module, function = _OWN[name]
         own: Callable[[str], Device] = getattr(import_module(module), function)
         return own
     points = sorted(entry_points(group=DEVICES_GROUP, name=name), key=lambda point: point.value)
-    if not points:
-        known = device_names()
-        raise DeviceMissing(f"no device is called `{name}`; {did_you_mean(name, known)}known are {', '.join(known)}")
     offered: Callable[[str], Device] = points[0].load()
     return offered

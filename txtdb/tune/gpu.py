@@ -96,7 +96,7 @@ class GpuDevice:
     sampling: Sampling = field(default_factory=Sampling)
     _ready: set[Any] = field(default_factory=set, repr=False)
     _cases: dict[Any, _Case] = field(default_factory=dict, repr=False)
-    _timed: tuple[Any, Arguments] | None = field(default=None, repr=False)
+    _timed: _Timed | None = field(default=None, repr=False)
     _logged: set[str] = field(default_factory=set, repr=False)
 
     @cached_property
@@ -113,6 +113,30 @@ class GpuDevice:
             return open_sensor(_uuid(self.index), bool(torch.version.hip))
         except NoSensor:
             return None
+
+    def sensor_name(self) -> dict[str, Any]:
+        """By what `open_sensor` finds the sensors and settings of this very device, in any process."""
+        return {"name": _uuid(self.index), "amd": bool(torch.version.hip)}
+
+    def wake(self) -> None:
+        """Create the context, the queue and what references compute with, in the thread of gradients as well.
+
+        That thread first runs what is no matrix product: cuBLAS warns of a thread whose context nothing has set.
+        """
+        self.stream.wait()
+        one = torch.ones(16, 16, device="cuda", requires_grad=True)
+        for product in (one * one, one @ one):
+            product.sum().backward()
+        torch.cuda.synchronize()
+
+    def prepare(self, task: Task, ask: str) -> None:
+        """Make the accuracy cases of a task with their references, or the arguments that it is timed with."""
+        tunable = self._tunable(task.iface)
+        if ask == "check":
+            for problem in tunable.accuracy_problems(task):
+                self._case(tunable, task, problem)
+        else:
+            self._timing(tunable, task)
 
     def facts(self, iface: str) -> DeviceFacts:
         """What identifies times that this device takes."""
@@ -191,18 +215,19 @@ class GpuDevice:
 
     def _sequence(self, task: Task, config: Config) -> Sequence:
         tunable = self._tunable(task.iface)
-        arguments = self._timing_arguments(tunable, task)
-        restore = _restoring(tunable, arguments)
-        return Sequence(lambda: tunable.call(task, config, arguments), restore, self.measurement.flush_cache)
+        timed = self._timing(tunable, task)
+        call = partial(tunable.call, task, config, timed.arguments)
+        return Sequence(call, timed.restore, self.measurement.flush_cache)
 
-    def _timing_arguments(self, tunable: Tunable, task: Task) -> Arguments:
-        """The arguments that the task is timed with; those of the task before are let go."""
-        key = _key(task, tunable.timing_problem(task, self.measurement.fill))
-        if self._timed is None or self._timed[0] != key:
+    def _timing(self, tunable: Tunable, task: Task) -> _Timed:
+        """What the task is timed with; that of the task before is let go."""
+        problem = tunable.timing_problem(task, self.measurement.fill)
+        key = _key(task, problem)
+        if self._timed is None or self._timed.key != key:
             self._timed = None
-            problem = tunable.timing_problem(task, self.measurement.fill)
-            self._timed = key, self._guarded(lambda: tunable.arguments(task, problem))
-        return self._timed[1]
+            self._timed = self._guarded(lambda: _Timed.of(tunable, task, problem, key))
+            assert self._timed
+        return self._timed
 
     def _case(self, tunable: Tunable, task: Task, problem: Problem) -> _Case:
         """An accuracy case with what is right; those of another functional are let go."""
@@ -223,6 +248,20 @@ class GpuDevice:
 def _key(task: Task, problem: Problem) -> tuple[Any, ...]:
     functional = (task.iface, *task.functional.items())
     return functional, (*sorted(problem.sizes.items()),), problem.seed
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """Arguments as they are before the first call, and what puts them back to that."""
+
+    key: tuple[Any, ...]
+    arguments: Arguments
+    restore: Callable[[], None]
+
+    @staticmethod
+    def of(tunable: Tunable, task: Task, problem: Problem, key: tuple[Any, ...]) -> _Timed:
+        arguments = tunable.arguments(task, problem)
+        return _Timed(key, arguments, _restoring(tunable, arguments))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,9 @@ from txtdb.tune.publish import Publication, publish
 from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session
 from txtdb.tune.tunable import Tunable
 
-# Guesses for the estimate of a dry run: seconds of one compilation, of one accuracy check, and of one timed call with
-# what is restored and flushed around it.
-_COMPILE_S, _CHECK_S, _CALL_S = 1.5, 0.2, 1e-3
+# Guesses for the estimate of a dry run: seconds of one compilation, of one accuracy check, of one timed call with what
+# is restored and flushed around it, and of the watts of a candidate.
+_COMPILE_S, _CHECK_S, _CALL_S, _POWER_S = 1.5, 0.2, 1e-3, 4.0
 # Blocks that a candidate is in before it is eliminated, on average.
 _BLOCKS = 6.0
 
@@ -131,7 +131,7 @@ def work_of(prepared: Prepared, settings: Settings) -> Work:
 
 def _seconds(candidates: int, cells: int, settings: Settings) -> float:
     policy = settings.policy
-    prepared = candidates * (_COMPILE_S / settings.jobs + _CHECK_S)
+    prepared = candidates * (_COMPILE_S / settings.jobs + _CHECK_S + (_POWER_S if settings.by_energy else 0.0))
     if settings.strategy == "race":
         calls = candidates * _BLOCKS * (policy.measurement.block_warm_up + policy.race.block_calls)
     else:
@@ -169,12 +169,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Instruments:
-    """What a run works with: what the device says of itself, the journal, the measuring process, and who watches."""
+    """What a run works with: what the device says of itself, the journal, the measuring process, and who watches.
+
+    `clocks`: what the run asked for of clocks and power cap, and what is there; empty where it asked for nothing.
+    """
 
     facts: DeviceFacts
     journal: Journal
     measurer: Measurer
     watcher: Watcher
+    clocks: Mapping[str, Any]
 
 
 def perform(
@@ -192,11 +196,12 @@ def perform(
     if calibration:
         settings = replace(settings, bar_pct=max(settings.bar_pct, calibration["bar_pct"]))
     tools, arch_schema = instruments, prepared.arch_schema
-    first = _conditions(tools, "start")
+    first = _conditions(tools, "start", tools.measurer.conditions)
+    clocks = _conditions(tools, "clocks", lambda: tools.clocks) if tools.clocks else {}
     session = run_session(arch_schema, prepared.plans, settings, tools.journal, tools.measurer, tools.watcher)
     planned = len(prepared.plans)
-    last = {} if session.stopped else _conditions(tools, "end")
-    facts = replace(tools.facts, device={**tools.facts.device, **first, **last})
+    last = {} if session.stopped else _conditions(tools, "end", tools.measurer.conditions)
+    facts = replace(tools.facts, device={**tools.facts.device, **clocks, **first, **last})
     evidence = evidence_of(arch_schema, publication.name, planned, settings, facts, calibration, session)
     change = Change(database.roots[0], schemas=database.schemas)
     if settings.publish and not session.stopped:
@@ -204,11 +209,11 @@ def perform(
     return Report(evidence, session.stopped, change)
 
 
-def _conditions(tools: Instruments, when: str) -> dict[str, Any]:
+def _conditions(tools: Instruments, when: str, ask: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Clocks and temperatures at the start or end of a run, by that name: those of the first time that it got there."""
     known = [record for record in tools.journal.records if record["is"] == "conditions" and record["when"] == when]
     if not known:
-        known = [{"is": "conditions", "cell": "", "when": when, "found": tools.measurer.conditions()}]
+        known = [{"is": "conditions", "cell": "", "when": when, "found": dict(ask())}]
         tools.journal.append(known[0])
     return {when: known[0]["found"]} if known[0]["found"] else {}
 

@@ -20,6 +20,7 @@ from typing import IO, Any
 from zlib import crc32
 
 from txtdb.faults import Fault, Severity, Span
+from txtdb.tune.locking import lock
 
 JOURNAL_VERSION = 1
 SUFFIX = ".journal"
@@ -76,7 +77,7 @@ def open_journal(path: Path, identity: Mapping[str, Any], repair: bool) -> tuple
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     stream = path.open("a+b")
-    if not _lock(stream):
+    if not lock(stream):
         stream.close()
         return None, [_fault(path, 0, "another tuner is writing this journal", "wait until it is done")]
     try:
@@ -181,30 +182,6 @@ def _differences(theirs: object, ours: Mapping[str, Any]) -> list[str]:
 def _short(value: object, length: int = 60) -> str:
     text = value if isinstance(value, str) else _json(value)
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _lock(stream: IO[bytes]) -> bool:
-    """Take a file for this process; the operating system gives it back when the process ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:
-        return _lock_on_windows(stream)
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _lock_on_windows(stream: IO[bytes]) -> bool:
-    import msvcrt
-
-    try:
-        stream.seek(1 << 40)  # far behind the end: locked bytes cannot be read by others
-        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-    except OSError:
-        return False
-    return True
 
 
 def _fault(path: Path, line: int, message: str, hint: str, severity: Severity = Severity.ERROR) -> Fault:

@@ -25,8 +25,8 @@ from typing import Any
 from txtdb.model.evidence import Status
 from txtdb.tune.journal import Journal, Record
 
-# The stage of measurements of one candidate by itself.
-DEPTH = -1
+# The stages of measurements of one candidate by itself: to full depth, and a few calls before watts are read.
+DEPTH, GLANCE = -1, -2
 
 
 class Step(StrEnum):
@@ -79,6 +79,7 @@ class CellLog:
         self.confirmed: set[str] = set()
         self.watts: dict[str, tuple[float | None, str]] = {}
         self.depth: dict[str, tuple[float, ...]] = {}
+        self.glances: dict[str, tuple[float, ...]] = {}
         self.stages: list[Stage] = []
         self.measured: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
@@ -166,8 +167,8 @@ class CellLog:
         self.dropped[config] += record["dropped"]
         if not times:
             return
-        if record["stage"] == DEPTH:
-            self.depth[config] = times
+        if record["stage"] in (DEPTH, GLANCE):
+            (self.depth if record["stage"] == DEPTH else self.glances)[config] = times
         else:
             self.stages[record["stage"]].blocks[-1].times[config] = times
 

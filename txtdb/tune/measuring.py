@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from queue import PriorityQueue
 from typing import Any
 
 from txtdb.evidence.policy import Run
@@ -17,8 +21,11 @@ from txtdb.tune.device import CandidateFault, Config, DeviceFacts, Task
 from txtdb.tune.devices import DeviceMissing
 from txtdb.tune.workers import START_LIMIT_S, Worker, WorkerLost
 
+_LOG = logging.getLogger(__name__)
 # More compilers than this wait for memory, not for processors.
 _MOST_JOBS = 16
+# What a device is told of before a task's first request of its kind.
+_PREPARED = ("check", "time", "power")
 # Many updates of a slow sensor, several times, pass within this.
 POWER_LIMIT_S = 60.0
 # Measurements in a row of one candidate during which the device may be throttled.
@@ -30,8 +37,8 @@ class Throttled(Exception):
 
 
 def default_jobs() -> int:
-    """Processes that compile: one processor is left to the process that measures."""
-    return max(1, min(_MOST_JOBS, (os.cpu_count() or 1) - 1))
+    """Processes that compile: two processors are left, to the process that measures and to the tuner."""
+    return max(1, min(_MOST_JOBS, (os.cpu_count() or 1) - 2))
 
 
 def request_of(ask: str, task: Task, config: Config, **more: Any) -> dict[str, Any]:
@@ -61,6 +68,9 @@ class Measurer:
         self._worker: Worker | None = None
         self._served = 0
         self._shielded = shielded
+        # For each kind of request the task that the process is prepared for.
+        self._prepared: dict[str, Any] = {}
+        self._reasons: set[str] = set()
 
     def facts(self, iface: str) -> DeviceFacts:
         """What identifies measurements of an interface. Raises DeviceMissing."""
@@ -75,6 +85,11 @@ class Measurer:
             found: dict[str, Any] = self._ask({"ask": "conditions"}, START_LIMIT_S, None)
         except CandidateFault:
             return {}
+        return found
+
+    def sensor(self) -> dict[str, Any] | None:
+        """By what name the device's sensors are found (`name`, and whether it is `amd`); None for one without."""
+        found: dict[str, Any] | None = self._ask({"ask": "sensor"}, START_LIMIT_S, None)
         return found
 
     def compile(self, task: Task, config: Config, notes: Notes | None = None) -> None:
@@ -102,8 +117,15 @@ class Measurer:
         return times, reply["throttled"]
 
     def power(self, task: Task, config: Config, notes: Notes | None = None) -> dict[str, Any]:
-        """A reading of the power that a candidate draws, see `txtdb.tune.power.Reading`."""
+        """A reading of the power that a candidate draws, see `txtdb.tune.power.Reading`.
+
+        Why one is no graph's is logged once for each reason: nobody sees what processes log.
+        """
         reading: dict[str, Any] = self._ask(request_of("power", task, config), POWER_LIMIT_S, notes)
+        reason = reading["reason"]
+        if reason and reason not in self._reasons:
+            self._reasons.add(reason)
+            _LOG.warning("power is sampled over single launches: %s", reason)
         return reading
 
     def fresh(self) -> None:
@@ -111,6 +133,7 @@ class Measurer:
         if self._worker:
             self._worker.close()
         self._worker, self._served, self._shielded = None, 0, False
+        self._prepared.clear()
 
     def shield(self) -> None:
         """Let the next candidates have a process that stands below another one."""
@@ -129,9 +152,10 @@ class Measurer:
 
     def _once(self, request: Mapping[str, Any], limit_s: float, notes: Notes | None) -> Any:
         shielded = self._shielded
-        worker = self._worker = self._worker or Worker(self._device, shielded)
+        worker = self._worker = self._worker or Worker(self._device, shielded, measures=True)
         worker.ready()
         try:
+            self._prepare(worker, request)
             value = _noted(worker, request, limit_s, notes)
             if shielded and notes and worker.fell():
                 raise CandidateFault(Status.CRASH, "it ended the process above its own")
@@ -142,9 +166,27 @@ class Measurer:
             raise
         return value
 
+    def _prepare(self, worker: Worker, request: Mapping[str, Any]) -> None:
+        """Have the device make what all candidates of a task need, which is no time of the first one."""
+        kind, task = request["ask"], request.get("task")
+        if kind not in _PREPARED or self._prepared.get(kind) == task:
+            return
+        _noted(worker, {"ask": "prepare", "task": task, "for": kind}, START_LIMIT_S, None)
+        self._prepared[kind] = task
+
     def close(self) -> None:
         """End the process."""
         self.fresh()
+
+
+def _fulfil(found: Future[None], run: Callable[[], None]) -> None:
+    """Run what a future stands for; what it raises is raised where somebody waits for it."""
+    try:
+        run()
+    except BaseException as error:
+        found.set_exception(error)
+    else:
+        found.set_result(None)
 
 
 def _noted(worker: Worker, request: Mapping[str, Any], limit_s: float, notes: Notes | None) -> Any:
@@ -160,22 +202,43 @@ def _noted(worker: Worker, request: Mapping[str, Any], limit_s: float, notes: No
             notes.landed()
 
 
+@dataclass(frozen=True, order=True)
+class _Job:
+    """What waits to be compiled: those of the least `place` are next, and of these the one that came first."""
+
+    place: int
+    number: int
+    run: Callable[[], None] = field(compare=False)
+
+
 class Compilers:
     """A pool of processes that compile candidates ahead, while others are measured."""
 
     def __init__(self, device: str, jobs: int, run: Run) -> None:
         self._device, self._run = device, run
         self._threads = ThreadPoolExecutor(jobs)
+        self._jobs: PriorityQueue[_Job] = PriorityQueue()
+        self._numbers = count()
         self._own = threading.local()
         self._workers: list[Worker] = []
         self._mutex = threading.Lock()
         self._closed = False
 
     def submit(
-        self, task: Task, config: Config, notes: Notes, end: Callable[[CandidateFault | None], None]
+        self, task: Task, config: Config, notes: Notes, end: Callable[[CandidateFault | None], None], place: int = 0
     ) -> Future[None]:
-        """Compile a candidate when a process is free. `notes` and `end` are called in other threads."""
-        return self._threads.submit(self._compile, request_of("compile", task, config), notes, end)
+        """Compile a candidate when a process is free and nothing of a lesser place waits.
+
+        `notes` and `end` are called in other threads.
+        """
+        found: Future[None] = Future()
+        compile_it = partial(self._compile, request_of("compile", task, config), notes, end)
+        self._jobs.put(_Job(place, next(self._numbers), partial(_fulfil, found, compile_it)))
+        self._threads.submit(self._next)
+        return found
+
+    def _next(self) -> None:
+        self._jobs.get_nowait().run()
 
     def close(self) -> None:
         """End all processes; what they compile is lost."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -90,6 +90,13 @@ class Reading:
     def as_json(self) -> dict[str, Any]:
         """A plain JSON object, for evidence."""
         return asdict(self)
+
+
+def path_text(reading: Mapping[str, Any]) -> str:
+    """How a reading, as a JSON object, was taken: `power: eager (TXTDB_EAGER=1), 1 of 3 windows dropped`."""
+    how = f"power: {reading['path']}" + (f" ({reading['reason']})" if reading["reason"] else "")
+    dropped = f"{reading['dropped']} of {reading['trials']} windows dropped" if reading["dropped"] else ""
+    return ", ".join(filter(None, (how, dropped, "" if reading["reliable"] else "not reliable")))
 
 
 class Powered(Protocol):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from txtdb.evidence.samples import acceptable, all_acceptable, median
+from txtdb.evidence.samples import acceptable_watts, all_acceptable, median
 from txtdb.model.evidence import CellEvidence, Measured
 from txtdb.review.markup import Markup, element
 
@@ -65,7 +65,7 @@ def block_values(measured: Measured, number: int) -> dict[int, float]:
     pairs = ((entrant, median(calls)) for entrant, calls in times if all_acceptable(calls))
     if not watts:
         return dict(pairs)
-    known = {entrant: power for entrant, power in enumerate(watts) if power is not None and acceptable(power)}
+    known = {entrant: power for entrant, power in enumerate(watts) if power is not None and acceptable_watts(power)}
     return {entrant: time * known[entrant] for entrant, time in pairs if entrant in known}
 
 

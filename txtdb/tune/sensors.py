@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class NoSensor(Exception):
@@ -38,6 +38,7 @@ class Sensor(Protocol):
         """What stays as it is while nobody changes settings: driver, highest clocks, power cap in W."""
 
 
+@runtime_checkable
 class ClockSettings(Protocol):
     """The settings of one device that a run may change."""
 

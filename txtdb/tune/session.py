@@ -119,13 +119,24 @@ def _run_all(bench: Bench, runs: Sequence[CellRun], watcher: Watcher) -> Session
     try:
         with _terminated_as_interrupted():
             for number, run in enumerate(runs):
-                for ahead in runs[number : number + 2]:
-                    ahead.compile_ahead()
+                for place in _ahead(runs, number):
+                    runs[place].compile_ahead(place)
                 cells.append(_decided(bench, run))
                 watcher.cell(run.plan, cells[-1])
     except KeyboardInterrupt:
         return Session(tuple(cells), stopped=True)
     return Session(tuple(cells), stopped=False)
+
+
+def _ahead(runs: Sequence[CellRun], number: int) -> list[int]:
+    """The cells that are compiled while one is measured: this, the next, and the first of the next functional.
+
+    A functional has images of its own, as a rule for all of its cells, which take longer than a cell is measured.
+    """
+    own = runs[number].plan.cell.functional
+    others = (place for place in range(number + 1, len(runs)) if runs[place].plan.cell.functional != own)
+    wanted = (number, number + 1, next(others, number))
+    return sorted({place for place in wanted if place < len(runs)})
 
 
 def _decided(bench: Bench, run: CellRun) -> CellEvidence:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
+from txtdb.evidence.policy import Policy
 from txtdb.tune.device import Config, Task
 
 TUNABLES_GROUP = "txtdb.tunables"
@@ -47,6 +48,9 @@ class Tunable(Protocol):
     def zeroed(self) -> Sequence[str]:
         """Arguments that the kernel adds to."""
 
+    def policy(self, usual: Policy) -> Policy:
+        """By what numbers the kernels are tuned: the usual ones, with fields replaced (`dataclasses.replace`)."""
+
     def source(self) -> str:
         """The digest of the kernels' source: `sha256:` and hexadecimal digits."""
 
@@ -82,6 +86,7 @@ _MEMBERS = (
     "iface",
     "restored",
     "zeroed",
+    "policy",
     "source",
     "narrow",
     "timing_problem",

@@ -1,7 +1,8 @@
 """A worker process: it owns a device and answers requests, one JSON line each, until its input ends.
 
-    python -m txtdb.tune.worker DEVICE
+    python -m txtdb.tune.worker DEVICE [--measure]
 
+With `--measure` the device is made ready to run candidates before that is said; without, it compiles alone.
 The first line that it writes is `{"ready": true}`, or `{"missing": text}` when there is no such device. A request is
 `{"ask": name, …, "limit_s": seconds}`, with one of the names of `_ANSWERS`; its answer is `{"value": …}`, or
 `{"status": …, "detail": …}` where the candidate is at fault.
@@ -26,6 +27,7 @@ from txtdb.tune.power import Reading
 
 # How much longer than its limit a request lives when nobody ends it: the tuner is gone, or its signal was lost.
 _GRACE_S = 5.0
+MEASURE = "--measure"
 
 
 def main(arguments: list[str]) -> int:
@@ -35,6 +37,8 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_read, args=(requests, lines), daemon=True).start()
     try:
         device = open_device(arguments[0])
+        if MEASURE in arguments:
+            _optional(device, "wake")
     except DeviceMissing as error:
         _answer(answers, {"missing": str(error)})
         return 2
@@ -87,10 +91,26 @@ def _facts(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
     return asdict(device.facts(request["iface"]))
 
 
+def _optional(device: Device, name: str, *given: Any) -> Any:
+    """What a method gives that not every device has; None where it is not there."""
+    method: Callable[..., Any] | None = getattr(device, name, None)
+    return None if method is None else method(*given)
+
+
 def _conditions(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
     """Clocks, temperature and power of now, of a device that can tell."""
-    conditions: Callable[[], dict[str, Any]] | None = getattr(device, "conditions", None)
-    return conditions() if conditions else {}
+    found: dict[str, Any] = _optional(device, "conditions") or {}
+    return found
+
+
+def _sensor(device: Device, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """By what name the tuner finds the device's sensors; None for a device without."""
+    found: dict[str, Any] | None = _optional(device, "sensor_name")
+    return found
+
+
+def _prepare(device: Device, request: Mapping[str, Any]) -> None:
+    _optional(device, "prepare", Task(**request["task"]), request["for"])
 
 
 def _compile(device: Device, request: Mapping[str, Any]) -> None:
@@ -103,7 +123,6 @@ def _check(device: Device, request: Mapping[str, Any]) -> str:
 
 
 def _time(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
-    device.throttled()
     given = (request["warm_up"], request["calls"], request["number"])
     times = device.time(*_candidate(request), *given)
     return {"times": [repr(float(time)) for time in times], "throttled": bool(device.throttled())}
@@ -123,6 +142,8 @@ def _candidate(request: Mapping[str, Any]) -> tuple[Task, Config]:
 _ANSWERS: Mapping[str, Callable[[Device, Mapping[str, Any]], Any]] = {
     "facts": _facts,
     "conditions": _conditions,
+    "sensor": _sensor,
+    "prepare": _prepare,
     "compile": _compile,
     "check": _check,
     "time": _time,

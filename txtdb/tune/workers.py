@@ -16,6 +16,7 @@ from typing import IO, Any
 from txtdb.model.evidence import Status
 from txtdb.tune.device import CandidateFault
 from txtdb.tune.devices import DeviceMissing
+from txtdb.tune.worker import MEASURE
 
 # A device is opened, and its libraries are loaded, within this.
 START_LIMIT_S = 300.0
@@ -47,15 +48,15 @@ class Worker:
     """One process with a device, in a session of its own, so that what it starts ends with it.
 
     `shielded`: the process that does the work stands below another one, so that a candidate that kills the process
-    above its own does not reach the tuner.
+    above its own does not reach the tuner. `measures`: it will run candidates, not only compile them.
     """
 
-    def __init__(self, device: str, shielded: bool = False) -> None:
+    def __init__(self, device: str, shielded: bool = False, measures: bool = False) -> None:
         self._device, self._shielded = device, shielded
         self._is_ready = False
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (`close` closes it)
         self._process = subprocess.Popen(
-            [*(_SHIELD if shielded else ()), *_COMMAND, device],
+            [*(_SHIELD if shielded else ()), *_COMMAND, device, *([MEASURE] if measures else ())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
