@@ -66,11 +66,11 @@ def read_index(out: Path) -> Index | None:
     """The index of an output folder; None where there is none that this program can trust."""
     try:
         content = json.loads((out / INDEX_FILE).read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
     try:
         return _index(content) if content["format"] == FORMAT else None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 

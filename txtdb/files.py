@@ -5,11 +5,23 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # Another process that holds the target open makes a replacement fail on Windows; scanners let go within moments.
 RETRY_PAUSES_S = (0.01, 0.05, 0.1, 0.25, 0.5)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of the block that names no file, as that of a full disk, names this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def atomic_write(path: Path, data: bytes) -> None:
@@ -22,7 +34,7 @@ def atomic_write(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with naming(path), os.fdopen(handle, "wb") as stream:
             stream.write(data)
         temporary.chmod(_mode(path))
         _replace(temporary, path)

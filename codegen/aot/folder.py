@@ -29,7 +29,7 @@ class BuildFolder:
         """What is known of a spec; None where nothing is, or the image is no longer intact."""
         try:
             result = result_from(json.loads(self._result_path(key).read_bytes()))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
         return None if result.binary and self.image(result.binary.digest) is None else result
 

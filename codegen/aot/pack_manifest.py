@@ -134,7 +134,7 @@ def read_manifest(data: bytes) -> Manifest:
         signatures = [_signature(given) for given in content["signatures"]]
         reader = _Reader(tuple(map(str, content["compilers"])), tuple(signatures))
         return Manifest({_place(place): reader.table(given) for place, given in content["tables"].items()})
-    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"not as expected: {type(error).__name__} {error}") from error
 
 
@@ -207,6 +207,10 @@ class _Reader:
 
 def _signature(given: Mapping[str, Any]) -> Signature:
     arguments = tuple((str(name), str(kind), int(multiple)) for name, kind, multiple in given["arguments"])
+    if len({name for name, _, _ in arguments}) < len(arguments):
+        raise ValueError("an argument stands twice")
+    if not all(kind and multiple > 0 for _, kind, multiple in arguments):
+        raise ValueError("an argument without a type, or a multiple of nothing")
     return Signature(arguments, tuple((str(name), int(value)) for name, value in given["fixed"].items()))
 
 

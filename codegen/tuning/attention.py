@@ -38,6 +38,12 @@ NAN = float("nan")
 Answer = Mapping[str, torch.Tensor]
 
 
+ASKS = (
+    "Q_dtype", "CAUSAL_TYPE", "BLOCK_DMODEL", "ENABLE_DROPOUT", "PADDED_HEAD", "BIAS_TYPE",
+    "Max_seqlen_q", "Max_seqlen_k", "BLOCK_M", "BLOCK_N", "num_warps", "num_stages",
+)  # fmt: skip
+
+
 def device_name() -> str:
     """Where tensors go: the GPU, or the CPU for Triton's interpreter."""
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -48,6 +54,11 @@ class AttentionTunable:
     """One of the kernels. Arguments are the kernel's own by name, and under `grid` a config's grid."""
 
     iface: str
+
+    @property
+    def asks(self) -> Sequence[str]:
+        """What the schemas of the attention kernels have in common."""
+        return ASKS
 
     @property
     def restored(self) -> Sequence[str]:

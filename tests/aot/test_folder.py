@@ -63,6 +63,13 @@ def test_a_result_that_is_none_counts_as_absent(built: tuple[BuildFolder, Result
     assert folder.result(KEY) is None
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "\xff", '{"status": "ok"}'])
+def test_other_content_counts_as_absent(built: tuple[BuildFolder, Result], text: str) -> None:
+    folder, _ = built
+    only(folder, f"{KEY}.json").write_text(text, encoding="latin-1")
+    assert folder.result(KEY) is None
+
+
 def test_files_on_their_way_are_gone_afterwards(built: tuple[BuildFolder, Result]) -> None:
     folder, _ = built
     with folder.scratch() as scratch:

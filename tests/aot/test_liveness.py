@@ -17,7 +17,8 @@ from txtdb.model.archs import Arch
 from txtdb.model.schema import ConfigField, Schema
 from txtdb.model.values import Value, ValueType
 
-ROOT = Path(__file__).parents[2] / "amd"
+REPO = Path(__file__).parents[2]
+ROOT = REPO / "amd"
 # One arch stands for its family.
 ARCHS = {"gfx9": "gfx942", "gfx11": "gfx1100", "gfx12": "gfx1201", "sm_90": "sm_90"}
 # The values that are compared: small tiles, which compile fast. Other fields take the first two of their domain.
@@ -33,6 +34,14 @@ VALUES: dict[str, tuple[Value, Value]] = {
 @cache
 def kernels() -> tuple[Schema, ...]:
     return tuple(schema for _, schema in sorted(load(ROOT).schemas.items()) if schema.kind != "operator")
+
+
+def fields_of(schema: Schema, arch: str) -> list[ConfigField]:
+    """The fields of a kernel's configs. On NVIDIA those of its own schemas, and those of AMD's that are listed."""
+    found = {field.name: field for field in schema.config if field.binary}
+    if arch.startswith("sm_"):
+        found |= {field.name: field for field in load(REPO / "nvidia").schemas[schema.iface].config if field.binary}
+    return list(found.values())
 
 
 def two_values(field: ConfigField) -> tuple[Value, Value]:
@@ -53,7 +62,7 @@ def compared(shop: Workshop, arch: str) -> dict[tuple[str, str], tuple[Spec, Spe
     assert target is not None
     pairs = {}
     for schema in kernels():
-        fields = [field for field in schema.config if field.binary]
+        fields = fields_of(schema, arch)
         base = {field.name: two_values(field)[0] for field in fields}
         for field in fields:
             changed = {**base, field.name: two_values(field)[1]}

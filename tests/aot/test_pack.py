@@ -197,6 +197,10 @@ def test_an_entry_that_unpacks_to_more_than_it_says(pack: Path) -> None:
         lambda content: content["tables"]["gfx942/attn_fwd"]["images"][A].update(config=[{}]),
         lambda content: content["tables"]["gfx942/attn_fwd"]["images"][A].update(config=[1]),
         lambda content: content["tables"]["gfx942/attn_fwd"]["replaced"].update({A: {}}),
+        lambda content: content["signatures"][0]["arguments"][0].__setitem__(2, float("inf")),
+        lambda content: content["signatures"][0]["arguments"][0].__setitem__(2, 0),
+        lambda content: content["signatures"][0]["arguments"][0].__setitem__(1, ""),
+        lambda content: content["signatures"][0]["arguments"].append(content["signatures"][0]["arguments"][0]),
     ],
 )
 def test_a_manifest_that_is_none(pack: Path, change: Callable[[dict], None]) -> None:

@@ -114,7 +114,17 @@ def test_a_damaged_output_is_made_again(path, damage, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"format": 1}', '{"format": 2, "files": {}, "units": {}, "generator": ""}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"format": 1}',
+        '{"format": 1, "files": {}, "units": [], "generator": ""}',
+        '{"format": 1, "files": [], "units": {}, "generator": ""}',
+        '{"format": 2, "files": {}, "units": {}, "generator": ""}',
+    ],
 )
 def test_an_index_that_cannot_be_read_counts_for_nothing(text, tmp_path):
     root = make_db(tmp_path)

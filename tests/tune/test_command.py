@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -13,7 +15,7 @@ from tests.tune.bench import CELLS, TABLE, listed, make_bench
 from tests.tune.power_fakes import FakeSettings
 from txtdb.cli import main, tuning
 from txtdb.evidence.policy import Policy, described
-from txtdb.tune import clocks
+from txtdb.tune import clocks, journal
 from txtdb.tune.devices import DeviceMissing
 
 CELL, OTHER = CELLS[0], CELLS[1]
@@ -479,3 +481,63 @@ def test_a_report_of_something_else_is_refused(tmp_path):
     assert code == 2
     assert "this is no evidence" in out
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_report_whose_page_cannot_be_written_says_so(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    file = tmp_path / "file"
+    file.touch()
+    evidence = made.root / "gfxA" / "evidence" / "tuned.json"
+    code, out = invoke("tune", "report", str(evidence), "-o", str(file / "page.html"))
+    assert code == 2
+    assert "[unwritable]" in out
+
+
+@pytest.mark.parametrize("place", ["/tuned.json", "/evidence/tuned.json", "/a/b/c/tuned.json"])
+def test_a_report_of_a_file_that_lies_in_no_database_asks_for_one(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(tuning.Path, "absolute", lambda path: tuning.Path(place))
+    (tmp_path / "tuned.json").write_text("{}", encoding="utf-8")
+    code, out = invoke("tune", "report", str(tmp_path / "tuned.json"), "-o", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "name its database with --root" in out
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "\x00"])
+def test_files_that_are_no_json_are_refused(tmp_path, text):
+    made = make_bench(tmp_path)
+    other = tmp_path / "other.json"
+    other.write_text(text, encoding="utf-8")
+    done = made.tune("--all", "--policy", str(other), "--dry-run")
+    assert (done.code, "this is no JSON" in done.err) == (2, True)
+    code, out = invoke("tune", "report", str(other), "--root", str(made.root), "-o", str(tmp_path / "page.html"))
+    assert (code, "this is no evidence" in out) == (2, True)
+
+
+def full_disk(*_given):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_told_with_the_journal_that_does_not_fit(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    monkeypatch.setattr(journal.os, "fsync", full_disk)
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert done.code == 2
+    assert re.search(r"\.journal: error: cannot write: No space left on device \[unwritable\]", done.err)
+    monkeypatch.undo()
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+
+
+def test_a_disk_that_is_full_when_the_journal_is_closed_is_told_too(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    close = journal.Journal.close
+
+    def closed(self):
+        with monkeypatch.context() as patched:
+            patched.setattr(journal.os, "fsync", full_disk)
+            close(self)
+
+    monkeypatch.setattr(journal.Journal, "close", closed)
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert done.code == 2
+    assert "No space left on device [unwritable]" in done.err

@@ -42,6 +42,16 @@ def device(*faults: dict[str, Any], noise: dict[str, Any] | None = None, **more:
     return SimulatedDevice(described(*faults, noise=noise, **more))
 
 
+def test_a_number_that_is_too_large_is_a_fault_of_the_description() -> None:
+    candidate = {"config": FAST, "ns": 10**400}
+    cell = {"functional": dict(TASK.functional), "at": dict(TASK.at), "candidates": [candidate]}
+    found, faults = read_description({"cells": [cell]})
+    assert found is None
+    assert [fault.message for fault in faults] == [
+        "description.cells[0].candidates[0].ns must be a number, not a number of more than 18 digits"
+    ]
+
+
 def test_it_is_a_device() -> None:
     made: Device = device()
     assert made.facts("attn_fwd").device == {"name": "simulated"}

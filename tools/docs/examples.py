@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from difflib import ndiff
 from pathlib import Path
@@ -123,6 +123,11 @@ def sessions(fence: Fence) -> Iterator[Session]:
 
 def run_page(page: Path, folder: Path) -> Outcome:
     """Run all examples of a page in an empty folder."""
+    with _own_modules(folder):
+        return _run_fences(page, folder)
+
+
+def _run_fences(page: Path, folder: Path) -> Outcome:
     outcome = Outcome()
     names: dict[str, object] = {}
     for item in fences(page.read_text(encoding="utf-8")):
@@ -215,6 +220,23 @@ def _run_python(fence: Fence, name: str, folder: Path, names: dict[str, object],
     names.update(test.globs)
     if result.failed:
         outcome.problems.append("".join(report))
+
+
+@contextmanager
+def _own_modules(folder: Path) -> Iterator[None]:
+    """Modules out of a page's folder are forgotten behind the page: another one may have others of the same name."""
+    path = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        # What was found for `dispatch` is the folder of this page, whatever the next one's is.
+        for place in [place for place in sys.path_importer_cache if not Path(place).is_absolute()]:
+            del sys.path_importer_cache[place]
+        for name, module in list(sys.modules.items()):
+            file = Path(getattr(module, "__file__", None) or "/")
+            if not file.is_absolute() or file.is_relative_to(folder):
+                del sys.modules[name]
 
 
 def _trimmed(lines: list[str]) -> list[str]:

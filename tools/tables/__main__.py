@@ -17,11 +17,11 @@ from pathlib import Path
 
 from codegen.aot import BuildFolder, Record, Workshop, target_of, update_resources
 from codegen.aot.plan import TablePlan, make_plans
-from codegen.aot.pool import compiler_ids
+from codegen.aot.pool import CompilerMissing, SourcesChanged, compiler_ids
 from tools.tables import writing
 from tools.tables.making import Choice, choices, compile_plan, records
 from tools.tables.roots import BACKWARD, FIXED, FORWARD, KERNELS, ROOTS, Root
-from txtdb.faults import FaultError
+from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database, load
 from txtdb.model.values import Functional
@@ -40,23 +40,55 @@ def main() -> None:
     parser.add_argument("root", type=Path, help="the database: a folder called amd or nvidia")
     parser.add_argument("--arch", action="append", help="only this, and those over it; repeat for more  [default: all]")
     parser.add_argument("--build", type=Path, default=Path("build/aot"), help="keeps images  [default: build/aot]")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compiler processes")
+    parser.add_argument("--jobs", type=_jobs, default=os.cpu_count() or 1, help="compiler processes")
     options = parser.parse_args()
     try:
         _Maker(options.root, Workshop(BuildFolder(options.build), options.jobs, CANDIDATE_LIMIT_S)).run(options.arch)
     except FaultError as error:
         parser.error(str(error))
+    except CompilerMissing as error:
+        parser.error(f"the compiler does not start: {error}; pip install 'txtdb[aot]'")
+    except SourcesChanged:
+        parser.error("the kernels were edited meanwhile: start again")
+    except OSError as error:
+        parser.error(str(error))
+
+
+def _jobs(text: str) -> int:
+    found = int(text)
+    if found < 1:
+        raise ValueError
+    return found
+
+
+def _facts(root: Path) -> Root:
+    """What is made in a folder. Raises FaultError for one of another name."""
+    found = ROOTS.get(root.resolve().name)
+    if found is None:
+        raise _fault(root.as_posix(), "no tables are made for a database of this name", tuple(ROOTS))
+    return found
+
+
+def _fault(where: str, message: str, known: Sequence[str]) -> FaultError:
+    return FaultError([Fault("argument", Span(where), message, f"known are {', '.join(known)}")])
 
 
 class _Maker:
     def __init__(self, root: Path, shop: Workshop) -> None:
         self.root, self.shop = root, shop
-        self.facts: Root = ROOTS[root.resolve().name]
+        self.facts = _facts(root)
         self.database: Database = load(root)
         self.begin = time.monotonic()
 
     def run(self, archs: list[str] | None) -> None:
-        """All chosen archs, each written as soon as it is done; with a base those over it."""
+        """All chosen archs, each written as soon as it is done; with a base those over it.
+
+        Raises FaultError for an arch that is none of them.
+        """
+        known = (*self.facts.own, *self.facts.heirs)
+        unknown = [name for name in archs or () if name not in known]
+        if unknown:
+            raise _fault(unknown[0], "no tables are made for this arch", known)
         for arch in self.facts.own:
             if archs is None or arch in archs:
                 self.own(arch)

@@ -34,8 +34,9 @@ from txtdb.evidence.policy import Policy, as_json, described, from_json, overrid
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database
+from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.schema import ArchSchema
+from txtdb.model.schema import ArchSchema, Schema
 from txtdb.patching.report import outcome_lines
 from txtdb.tune.calibrating import Calibrator
 from txtdb.tune.cell_run import RACE, STRATEGIES
@@ -135,7 +136,7 @@ def tune(**given: Any) -> None:
     Exit code 0: every cell is done; 1: incomplete, or a cell has no valid candidate; 2: usage or environment.
     """
     _policy(Policy(), given)  # what is wrong with it is told before a tunable is loaded
-    with ExitStack() as stack, _usage_faults():
+    with _usage_faults(), ExitStack() as stack:
         if given["show_policy"]:
             _show_policy(_policy(_family_policy(_tunable(given)), given), given["style"])
         else:
@@ -148,14 +149,23 @@ def tune(**given: Any) -> None:
 @click.option("-o", "--out", type=_file, required=True, help="The page.")
 def report(evidence: Path, root: Path | None, out: Path) -> None:
     """Render an evidence file as one HTML page, with a plot of each race."""
-    root = root or evidence.absolute().parents[2]
-    data = evidence.read_bytes()
+    root = root or _holder(evidence)
+    data = _bytes_of(evidence)
     arch_schema = _schema_of(open_root(root), data, evidence)
     found, faults = read_evidence(data, evidence.as_posix(), arch_schema.schema)
     if found is None:
         fail(faults)
-    write_if_changed(out, report_page(found, arch_schema).encode())
+    with _usage_faults():
+        write_if_changed(out, report_page(found, arch_schema).encode())
     click.echo(f"{out.as_posix()}: written")
+
+
+def _holder(evidence: Path) -> Path:
+    """The database that has an evidence file in the folder of an arch."""
+    folder, *above = evidence.absolute().parents
+    if folder.name != EVIDENCE_FOLDER or len(above) < 2:
+        raise click.UsageError("EVIDENCE lies in no database: name its database with --root")
+    return above[1]
 
 
 def _schema_of(database: Database, data: bytes, file: Path) -> ArchSchema:
@@ -164,7 +174,7 @@ def _schema_of(database: Database, data: bytes, file: Path) -> ArchSchema:
         given = json.loads(data)
         schema = database.schemas[given["iface"]]
         arch_schema = schema.for_arch(given["arch"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         arch_schema = None
     if arch_schema is None:
         message, hint = "this is no evidence of an interface and arch of the database", "name the database with --root"
@@ -227,7 +237,7 @@ class _Command:
     def _prepared(self, database: Database, table: ResolvedTable) -> Prepared:
         choice = self._choice()
         if self._given["compare"] is None:
-            found = prepare(database, table, choice, self._field(table.iface))
+            found = prepare(database, table, choice, self._field(table.schema))
         else:
             side = self._stack.enter_context(open_side(self._given["compare"], Path()))
             before = _usable(table_of(side.database, table.arch, table.iface))
@@ -236,12 +246,18 @@ class _Command:
             fail(found, EXIT_USAGE)
         return found
 
-    def _field(self, iface: str) -> Field:
+    def _field(self, schema: Schema) -> Field:
         if self._given["candidates"]:
             return Field(_named_text(self._given["candidates"]))
         if self._tunable is None and needs_tunable(self._given["device"]):
             known = ", ".join(tunable_names()) or "none"
-            raise DeviceMissing(f"no package offers a tunable of {iface}; there are: {known}")
+            raise DeviceMissing(f"no package offers a tunable of {schema.iface}; there are: {known}")
+        if self._tunable is not None:
+            fixed = (key.name for key in schema.fixed_keys)
+            declared = {*schema.key_names, *fixed, *schema.axis_names, *schema.field_names}
+            lacking = [name for name in self._tunable.asks if name not in declared]
+            if lacking:
+                raise DeviceMissing(f"the tunable of {schema.iface} needs {', '.join(lacking)}, which the schema lacks")
         return Field(tunable=self._tunable)
 
     def _choice(self) -> Choice:
@@ -353,7 +369,18 @@ def _named_text(path: Path | None) -> tuple[str, str] | None:
     try:
         return path.as_posix(), path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        fail([Fault("unreadable", Span(path.as_posix()), f"the file cannot be read: {error}", "")], EXIT_USAGE)
+        _unreadable(path, error)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        _unreadable(path, error)
+
+
+def _unreadable(path: Path, error: Exception) -> NoReturn:
+    fail([Fault("unreadable", Span(path.as_posix()), f"the file cannot be read: {error}", "")], EXIT_USAGE)
 
 
 def _tunable(given: dict[str, Any]) -> Tunable | None:
@@ -389,7 +416,7 @@ def _with_file(policy: Policy, path: Path | None) -> Policy:
     name, text = named
     try:
         changes = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         fail([Fault("policy", Span(name), f"this is no JSON: {error}", "")], EXIT_USAGE)
     return _overridden(policy, changes, Span(name))
 

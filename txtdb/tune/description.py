@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, get_type_hints
@@ -230,7 +231,8 @@ class _Reader:
     def number(self, data: object, where: str) -> float | None:
         """A number; `"nan"`, `"inf"` and `"-inf"`, which JSON lacks, are texts."""
         if isinstance(data, int | float | str) and (data in ("nan", "inf", "-inf") or type(data) in (int, float)):
-            return float(data)
+            with suppress(OverflowError):
+                return float(data)
         self.fault(f"{where} must be a number, not {shown(data)}")
         return None
 

@@ -20,6 +20,7 @@ from typing import IO, Any
 from zlib import crc32
 
 from txtdb.faults import Fault, Severity, Span
+from txtdb.files import naming
 from txtdb.tune.locking import lock
 
 JOURNAL_VERSION = 1
@@ -52,19 +53,24 @@ class Journal:
         self._mutex = threading.Lock()
 
     def append(self, record: Record, *, force: bool = False) -> None:
-        """Write one record; `force` waits until it is on the disk. Threads may call this."""
-        with self._mutex:
+        """Write one record; `force` waits until it is on the disk. Threads may call this.
+
+        Raises OSError, as of a full disk: the line may be torn then, and what is written later would go on with it.
+        """
+        with self._mutex, naming(self.path):
             self._stream.write(_line(record))
             self._stream.flush()
             if force:
                 os.fsync(self._stream.fileno())
 
     def close(self) -> None:
-        """Force the file to the disk and let others have it."""
-        with self._mutex:
-            if not self._stream.closed:
-                self._stream.flush()
-                os.fsync(self._stream.fileno())
+        """Force the file to the disk and let others have it, even where that fails. Raises OSError."""
+        with self._mutex, naming(self.path):
+            try:
+                if not self._stream.closed:
+                    self._stream.flush()
+                    os.fsync(self._stream.fileno())
+            finally:
                 self._stream.close()
 
 
@@ -80,11 +86,12 @@ def open_journal(path: Path, identity: Mapping[str, Any], repair: bool) -> tuple
     if not lock(stream):
         stream.close()
         return None, [_fault(path, 0, "another tuner is writing this journal", "wait until it is done")]
-    try:
-        journal, faults = _opened(path, stream, identity, repair)
-    except BaseException:
-        stream.close()
-        raise
+    with naming(path):
+        try:
+            journal, faults = _opened(path, stream, identity, repair)
+        except BaseException:
+            stream.close()
+            raise
     if journal is None:
         stream.close()
     return journal, faults

@@ -14,6 +14,7 @@ from itertools import count
 from queue import PriorityQueue
 from typing import Any
 
+from txtdb.evidence.decode import Wrong, plain_object
 from txtdb.evidence.policy import Run
 from txtdb.evidence.samples import acceptable
 from txtdb.model.evidence import Status
@@ -73,19 +74,23 @@ class Measurer:
         self._reasons: set[str] = set()
 
     def facts(self, iface: str) -> DeviceFacts:
-        """What identifies measurements of an interface. Raises DeviceMissing."""
+        """What identifies measurements of an interface. Raises DeviceMissing, too for what evidence cannot hold."""
         try:
-            return DeviceFacts(**self._ask({"ask": "facts", "iface": iface}, START_LIMIT_S, None))
+            found = self._ask({"ask": "facts", "iface": iface}, START_LIMIT_S, None)
+            for name in ("device", "software", "contract"):
+                plain_object(found[name], name)
         except CandidateFault as fault:
             raise DeviceMissing(f"device {self._device}: {fault.detail}") from fault
+        except Wrong as error:
+            raise DeviceMissing(f"device {self._device}: its facts cannot be kept: {error}") from error
+        return DeviceFacts(**found)
 
     def conditions(self) -> dict[str, Any]:
         """Clocks, temperature and power as they are now; nothing where the device cannot tell."""
         try:
-            found: dict[str, Any] = self._ask({"ask": "conditions"}, START_LIMIT_S, None)
-        except CandidateFault:
+            return plain_object(self._ask({"ask": "conditions"}, START_LIMIT_S, None), "conditions")
+        except (CandidateFault, Wrong):
             return {}
-        return found
 
     def sensor(self) -> dict[str, Any] | None:
         """By what name the device's sensors are found (`name`, and whether it is `amd`); None for one without."""

@@ -41,6 +41,10 @@ class Tunable(Protocol):
         """The interface that it tunes."""
 
     @property
+    def asks(self) -> Sequence[str]:
+        """Keys, axes and config fields that the schema must have: tasks and candidates are read by these names."""
+
+    @property
     def restored(self) -> Sequence[str]:
         """Arguments that the kernel changes and reads."""
 
@@ -84,6 +88,7 @@ class Tunable(Protocol):
 
 _MEMBERS = (
     "iface",
+    "asks",
     "restored",
     "zeroed",
     "policy",

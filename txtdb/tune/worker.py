@@ -66,7 +66,8 @@ def _read(requests: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
 
 
 def _answer(answers: IO[bytes], message: Mapping[str, Any]) -> None:
-    answers.write(json.dumps(message).encode() + b"\n")
+    """Half characters, which names of files may have and no journal takes, are replaced."""
+    answers.write(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
     answers.flush()
 
 
