@@ -12,6 +12,7 @@ from txtdb.evidence.decide import decide
 from txtdb.evidence.files import BAD
 from txtdb.evidence.named import is_partial, partial_fault
 from txtdb.evidence.policy import Policy, from_json
+from txtdb.evidence.processes import in_processes
 from txtdb.faults import Fault, Span
 from txtdb.model.evidence import CellEvidence, Decision, Evidence, Standing
 from txtdb.model.schema import Schema
@@ -71,8 +72,12 @@ def evidence_faults(evidence: Evidence, file: str, schema: Schema, asked: Policy
     for message in (*_lax(policy, asked), *_calibration_problems(evidence.calibration, policy)):
         yield Fault(BAR, span, message, "measure again, or tell verify what policy is asked for"), None
     bar = demanded_bar(evidence.calibration, policy)
-    for number, cell in enumerate(evidence.cells):
-        yield from ((fault, number) for fault in _cell_faults(cell, number, policy, bar, span, schema))
+
+    def faults_of(number: int) -> list[Fault]:
+        return list(_cell_faults(evidence.cells[number], number, policy, bar, span, schema))
+
+    found = in_processes(faults_of, len(evidence.cells))
+    yield from ((fault, number) for number, own in enumerate(found) for fault in own)
 
 
 def demanded_bar(calibration: Mapping[str, Any] | None, policy: Policy) -> float:
