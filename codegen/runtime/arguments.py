@@ -28,8 +28,11 @@ class Arguments:
     """How the arguments of one kernel and data type lie in memory. `tensors` are the names of its pointers."""
 
     def __init__(self, signature: Signature) -> None:
-        """Raises ValueError for a type that no launch passes."""
+        """Raises ValueError for a type that no launch passes, and where memory that each launch passes is missing."""
         kinds = {name: kind for name, kind, _ in signature.arguments}
+        missing = {SCRATCH, PROFILE} - kinds.keys()
+        if missing:
+            raise ValueError(f"no arguments for memory: {', '.join(sorted(missing))}")
         unknown = [f"{name}: {kind}" for name, kind in kinds.items() if kind[0] != "*" and kind not in _FORMATS]
         if unknown:
             raise ValueError(f"unknown types of arguments: {', '.join(unknown)}")

@@ -11,8 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from codegen.kernels import attention as kernels_of  # noqa: E402 after the skip
+from codegen.aot.pack_manifest import Signature  # noqa: E402 after the skip
+from codegen.kernels import attention as kernels_of  # noqa: E402
 from codegen.runtime import Kernels, LaunchFault, Misaligned, NoKernel, Unsupported  # noqa: E402
+from codegen.runtime.arguments import Arguments  # noqa: E402
 from tests.aot.tiny import failed  # noqa: E402
 from tests.runtime.small import needing, pack_of  # noqa: E402
 from txtdb.faults import FaultError  # noqa: E402
@@ -287,6 +289,19 @@ def test_a_number_that_does_not_fit(opened: Callable[..., Any]) -> None:
         kernels.attention(*tensors(1, 2, 5, 32), seed=2**63)
     assert f"seed={2**63}" in str(caught.value)
     assert driver.launches == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((("global_scratch", "*i8", 1), ("profile_scratch", "*i8", 1), ("x", "fp8", 1)), "x: fp8"),
+        ((("profile_scratch", "*i8", 1),), "no arguments for memory: global_scratch"),
+        ((), "no arguments for memory: global_scratch, profile_scratch"),
+    ],
+)
+def test_arguments_that_no_launch_passes(arguments: tuple[tuple[str, str, int], ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Arguments(Signature(arguments, ()))
 
 
 def test_configs_of_somebody_else(opened: Callable[..., Any]) -> None:

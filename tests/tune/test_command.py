@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from tests.tune.bench import CELLS, TABLE, listed, make_bench
+from tests.tune.bench import CELLS, SCHEMA, TABLE, listed, make_bench
 from tests.tune.power_fakes import FakeSettings
 from txtdb.cli import main, tuning
 from txtdb.evidence.policy import Policy, described
@@ -203,6 +203,14 @@ def test_a_comparison_measures_before_and_after_and_writes_nothing(tmp_path):
     assert "[1/1] head_dim=64 seqlen_q=64 seqlen_k=64: BLOCK_M 16→64, 20.0 % faster" in done.out
     assert made.patches() == published
     assert len(made.evidence("compared")["cells"][0]["entrants"]) == 2
+
+
+def test_a_comparison_with_a_database_that_lacks_the_interface_ends_with_2(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    other = make_bench(tmp_path / "other", files={"schema/attn_fwd.toml": SCHEMA.replace("[arch.gfxA]", "")})
+    done = made.tune("--cells", listed(tmp_path, CELL), "--compare", str(other.root))
+    assert done.code == 2
+    assert "attn_fwd does not exist on gfxA" in done.err
 
 
 def test_a_comparison_that_finds_a_cell_slower_says_so(tmp_path):
@@ -431,6 +439,15 @@ def test_a_wrong_request_ends_with_2_before_anything_is_measured(tmp_path, optio
     assert not list(made.journals.glob("*.journal"))
 
 
+@pytest.mark.parametrize("fact", [float("nan"), 1e999, [[[[[[[[[[0]]]]]]]]]]])
+def test_facts_of_a_device_that_evidence_cannot_hold_are_refused_before_anything_is_measured(tmp_path, fact):
+    made = make_bench(tmp_path, device={"name": "simulated", "fact": fact})
+    done = made.tune("--all")
+    assert done.code == 2
+    assert "its facts cannot be kept: device.fact" in done.err
+    assert not list(made.journals.glob("*.journal"))
+
+
 def test_a_policy_file_changes_what_it_names(tmp_path):
     path = tmp_path / "policy.json"
     path.write_text('{"promotion": {"min_improvement_pct": 25.0}}', encoding="utf-8")
@@ -438,6 +455,14 @@ def test_a_policy_file_changes_what_it_names(tmp_path):
     done = made.tune("--cells", listed(tmp_path, CELL), "--policy", str(path))
     assert "kept, the gain is below the bar, gain 20.0 %" in done.out
     assert made.evidence()["policy"]["promotion"]["min_improvement_pct"] == 25.0
+
+
+def test_a_policy_file_is_read_once(tmp_path, monkeypatch):
+    path, read = tmp_path / "policy.json", []
+    path.write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(tuning, "_named_text", lambda path: path and (read.append(path) or ("policy.json", "{}")))
+    assert make_bench(tmp_path).tune("--all", "--dry-run", "--policy", str(path)).code == 0
+    assert read == [path]
 
 
 def test_json_is_the_only_thing_on_stdout(tmp_path):

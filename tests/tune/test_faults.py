@@ -64,6 +64,10 @@ FAULTS = {
         {"stage": "check", "kind": "value", "value": 1.5},
         ("wrong_result", "the error is 1.5 times the tolerance"),
     ),
+    "half a character in what is said": (
+        {"stage": "check", "kind": "raise", "message": "no file \udce9.so"},
+        ("crash", "RuntimeError: no file ?.so"),
+    ),
     "NaN in the results": (
         {"stage": "check", "kind": "value", "value": "nan"},
         ("wrong_result", "a result is not a number"),
@@ -131,7 +135,7 @@ def test_row_060_any_exception_is_recorded_with_its_type(tmp_path, exception):
 def test_row_060_an_interrupt_ends_the_run_cleanly_and_it_goes_on_later(tmp_path, number):
     made = bench(tmp_path, {"stage": "check", "kind": "hang"}, cells=(OTHER,))
     process = made.start("--cells", listed(tmp_path, CELL, OTHER))
-    wait_for(lambda: any(done["is"] == "done" for done in tuned_records(made)))
+    wait_for(lambda: any(begun["cell"] == "64 @ 64,128" for begun in hanging(made, "begin")))
     process.send_signal(number)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 1
@@ -139,6 +143,25 @@ def test_row_060_an_interrupt_ends_the_run_cleanly_and_it_goes_on_later(tmp_path
     assert made.patches() == {}
     assert made.evidence()["state"] == "partial 1/2"
     assert made.measurements() > 0
+
+
+def test_a_candidate_during_which_a_person_ends_the_run_again_and_again_is_not_to_blame(tmp_path):
+    made = bench(tmp_path, {"stage": "check", "kind": "hang"})
+    made.settings = (*made.settings, "run.call_limit_s=60")
+    for _ in range(4):
+        before = len(hanging(made, "begin"))
+        process = made.start("--cells", listed(tmp_path, CELL))
+        wait_for(lambda known=before: len(hanging(made, "begin")) > known)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 1
+    assert hanging(made, "verdict") == []
+
+
+def hanging(made: Bench, kind: str) -> list[dict[str, Any]]:
+    """The records of a kind of the check of the fast candidate."""
+    wanted = {"is": kind, "step": "check", "config": "BLOCK_M=64 num_warps=4"}
+    return [record for record in tuned_records(made) if wanted.items() <= record.items()]
 
 
 def tuned_records(made: Bench) -> list[dict[str, Any]]:

@@ -76,6 +76,29 @@ def test_row_082_a_file_that_is_damaged_from_its_start_can_be_repaired_too(path)
     assert len(path.with_name("a.journal.damaged").read_bytes()) > 100
 
 
+@pytest.mark.parametrize("record", [{"cell": "64 @ 64"}, {"is": 1}, {"is": "compiled", "cell": {}}])
+def test_a_line_that_no_tuner_writes_is_damaged_whatever_its_checksum(path, record):
+    journal = opened(path)
+    journal.append(record)
+    journal.append(RECORDS[0])
+    journal.close()
+    found, faults = open_journal(path, IDENTITY, repair=False)
+    assert found is None
+    assert [(fault.message, fault.span.line) for fault in faults] == [("the line is damaged", 7)]
+
+
+def test_a_journal_of_another_version_is_refused_and_left_alone(tmp_path, monkeypatch):
+    path = tmp_path / "a.journal"
+    monkeypatch.setattr("txtdb.tune.journal.JOURNAL_VERSION", 2)
+    opened(path).close()
+    data = path.read_bytes()
+    monkeypatch.undo()
+    journal, faults = open_journal(path, IDENTITY, repair=True)
+    assert journal is None
+    assert faults[0].message == "this journal has version 2; this program reads 1"
+    assert path.read_bytes() == data
+
+
 def test_an_empty_file_is_a_new_journal(tmp_path):
     path = tmp_path / "a.journal"
     path.write_bytes(b"")

@@ -135,6 +135,7 @@ def tune(**given: Any) -> None:
 
     Exit code 0: every cell is done; 1: incomplete, or a cell has no valid candidate; 2: usage or environment.
     """
+    given["policy_text"] = _named_text(given["policy_file"])  # once: the file may be a pipe
     _policy(Policy(), given)  # what is wrong with it is told before a tunable is loaded
     with _usage_faults(), ExitStack() as stack:
         if given["show_policy"]:
@@ -358,7 +359,7 @@ def _ending(found: Report) -> str:
 
 def _usable(found: ResolvedTable | list[Fault]) -> ResolvedTable:
     if isinstance(found, list):
-        fail(found)
+        fail(found, EXIT_USAGE)
     return found
 
 
@@ -406,11 +407,10 @@ def _family_policy(tunable: Tunable | None) -> Policy:
 
 def _policy(base: Policy, given: dict[str, Any]) -> Policy:
     """A policy with what a file and options change."""
-    return _changed(_with_file(base, given["policy_file"]), given["changes"])
+    return _changed(_with_file(base, given["policy_text"]), given["changes"])
 
 
-def _with_file(policy: Policy, path: Path | None) -> Policy:
-    named = _named_text(path)
+def _with_file(policy: Policy, named: tuple[str, str] | None) -> Policy:
     if named is None:
         return policy
     name, text = named

@@ -106,7 +106,11 @@ def _opened(
     if content is None:
         return None, faults
     if content.records:
-        other = _differences(content.records[0].get("identity"), identity)
+        first = content.records[0]
+        if first.get("version") != JOURNAL_VERSION:
+            message = f"this journal has version {_short(first.get('version'))}; this program reads {JOURNAL_VERSION}"
+            return None, [_fault(path, 1, message, "name another folder with --journal-dir")]
+        other = _differences(first.get("identity"), identity)
         if other:
             message = f"this journal is of another run: {'; '.join(other)}"
             return None, [_fault(path, 1, message, "leave out --journal, so that the run gets its own")]
@@ -158,8 +162,13 @@ def _record(line: bytes) -> Record | None:
         return None
     with suppress(ValueError):
         record = json.loads(text)
-        return record if isinstance(record, dict) else None
+        return record if _is_record(record) else None
     return None
+
+
+def _is_record(value: object) -> bool:
+    """Whether a value says what it is, and of which cell where it is of one."""
+    return isinstance(value, dict) and isinstance(value.get("is"), str) and isinstance(value.get("cell", ""), str)
 
 
 def _line(record: Record) -> bytes:

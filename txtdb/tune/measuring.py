@@ -195,7 +195,10 @@ def _fulfil(found: Future[None], run: Callable[[], None]) -> None:
 
 
 def _noted(worker: Worker, request: Mapping[str, Any], limit_s: float, notes: Notes | None) -> Any:
-    """Ask a worker that is ready. One that is lost is the candidate's fault."""
+    """Ask a worker that is ready. One that is lost is the candidate's fault.
+
+    An interrupt may be so too, and is not noted as outlived, unless the candidate runs behind a shield.
+    """
     if notes:
         notes.begin()
     try:
@@ -203,7 +206,7 @@ def _noted(worker: Worker, request: Mapping[str, Any], limit_s: float, notes: No
     except WorkerLost as lost:
         raise CandidateFault(lost.status, lost.detail) from lost
     finally:
-        if notes and not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        if notes and (worker.shielded or not isinstance(sys.exc_info()[1], KeyboardInterrupt)):
             notes.landed()
 
 

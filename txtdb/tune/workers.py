@@ -52,7 +52,7 @@ class Worker:
     """
 
     def __init__(self, device: str, shielded: bool = False, measures: bool = False) -> None:
-        self._device, self._shielded = device, shielded
+        self._device, self.shielded = device, shielded
         self._is_ready = False
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (`close` closes it)
         self._process = subprocess.Popen(
@@ -139,6 +139,6 @@ class Worker:
 
     def kill(self) -> None:
         """End the process and what it started; whoever waits for its answer gets none."""
-        if self._process.poll() is None or self._shielded:
+        if self._process.poll() is None or self.shielded:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
