@@ -118,13 +118,13 @@ def offered(tmp_path, monkeypatch):
 WHOLE = """
 class Whole:
     iface = "some_kernel"
-    restored = zeroed = ()
+    asks = restored = zeroed = ()
     def _any(self, *args): ...
     source = narrow = timing_problem = accuracy_problems = arguments = compile = call = results = _any
     reference = tolerance = policy = _any
 class Part:
     iface = "some_kernel"
-    restored = zeroed = ()
+    asks = restored = zeroed = ()
 """
 
 
