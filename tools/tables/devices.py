@@ -18,7 +18,7 @@ class Device:
     cycle of a unit by matrix instructions (32: by whatever multiplies float32 exactly). lanes: scalar operations a
     cycle; exps: exponentials a cycle. lds_bytes_cycle, l2_bytes_cycle: bytes a cycle of a unit. gbs: memory, GB/s.
     registers: of a lane over all waves of a SIMD, given out in steps of `step`; waves: most of a SIMD. lds: bytes of a
-    unit. latency: cycles of a load that hits L2. group: lanes that one matrix instruction needs rows of.
+    unit. latency: cycles of a load that hits L2.
     """
 
     name: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.aot import Record, Spec, Workshop, compile_specs, target_of
+from codegen.aot import Record, Result, Spec, Workshop, compile_specs, target_of
 from codegen.aot.plan import TablePlan, spec_of
 from codegen.aot.result import OK, judged
 from tools.tables.choose import Places, choose
@@ -106,8 +106,7 @@ def records(found: Iterable[Choice], compiler: str) -> Iterator[Record]:
         search, schema = choice.search, choice.search.arch_schema.schema
         for place, result in sorted(search.results.items()):
             config = tuple(search.configs[place][item.name] for item in schema.config if item.binary)
-            resources = result.binary.resources if result.status == OK and result.binary else None
-            yield Record(search.functional, config, search.specs[place].source, compiler, result.status, resources)
+            yield _record(search.functional, config, search.specs[place], compiler, result)
 
 
 def compile_plan(plan: TablePlan, arch: Arch, shop: Workshop) -> list[Record]:
@@ -118,9 +117,10 @@ def compile_plan(plan: TablePlan, arch: Arch, shop: Workshop) -> list[Record]:
     for wanted, spec in specs.items():
         assert isinstance(spec, Spec), spec
         result = judged(made.results[spec], arch.lds_bytes)
-        resources = result.binary.resources if result.status == OK and result.binary else None
-        record = Record(
-            wanted.functional, wanted.config, spec.source, made.compilers[spec], result.status, resources
-        )  # fmt: skip
-        found.append(record)
+        found.append(_record(wanted.functional, wanted.config, spec, made.compilers[spec], result))
     return found
+
+
+def _record(functional: Functional, config: ConfigValues, spec: Spec, compiler: str, result: Result) -> Record:
+    resources = result.binary.resources if result.status == OK and result.binary else None
+    return Record(functional, config, spec.source, compiler, result.status, resources)

@@ -165,7 +165,7 @@ def _iteration(
     fetched = 2 * inner * head_dim * element
     if problem.bias:
         fetched = fetched + scores * element
-    lds = fetched * (1 + _readers(device, columns, part)) / device.lds_bytes_cycle
+    lds = fetched * (1 + _readers(device, columns)) / device.lds_bytes_cycle
     spilled = need.spills * 2 * 4 * warps * device.wave
     cache = (fetched + spilled) / (device.l2_bytes_cycle * CACHE_SHARE)
     busy = np.maximum(np.maximum(matrix + EXPOSED * scalar, scalar), np.maximum(lds, cache))
@@ -187,7 +187,7 @@ def _matrix_rate(device: Device, problem: Problem, part: str, columns: dict[str,
     return full * by_rows * by_width
 
 
-def _readers(device: Device, columns: dict[str, Any], part: str) -> Floats:
+def _readers(device: Device, columns: dict[str, Any]) -> Floats:
     """How often a fetched tile is read out of local memory: by each wave, on NVIDIA by each group of four."""
     warps = columns["num_warps"]
     return warps / 4 if device.name.startswith("sm_") else warps

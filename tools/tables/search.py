@@ -7,12 +7,12 @@ work is a few images a functional, not the whole field, and no config is chosen 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from codegen.aot import Compilation, Result, Sources, Spec, Target, Workshop, compile_specs, key_values, make_spec
+from codegen.aot import Result, Sources, Spec, Target, Workshop, compile_specs, key_values, make_spec
 from codegen.aot.result import OK, judged
 from tools.tables.candidates import Config, candidates, estimate
 from tools.tables.devices import Device
@@ -135,8 +135,3 @@ def run(searches: Sequence[Search], shop: Workshop, say: Say) -> None:
         for search, place in wanted:
             result = made.results[search.specs[place]]
             search.results[place] = judged(result, search.arch.lds_bytes)
-
-
-def compiler_of(made: Compilation, specs: Iterable[Spec]) -> str:
-    """The one compiler of some specs."""
-    return next(made.compilers[spec] for spec in specs)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -203,8 +203,3 @@ def _short(value: object, length: int = 60) -> str:
 def _fault(path: Path, line: int, message: str, hint: str, severity: Severity = Severity.ERROR) -> Fault:
     span = Span(path.as_posix(), line, 1 if line else 0, line, 1 if line else 0)
     return Fault("journal", span, message, hint, severity)
-
-
-def records_of(records: Iterable[Record], cell: str) -> list[Record]:
-    """The records of one cell, in their order."""
-    return [record for record in records if record.get("cell") == cell]
