@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import txtdb
+from tools.tables.writing import ORIGIN, REST
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -62,3 +64,21 @@ def test_tables_are_made_once(root: Path) -> None:
         Q_dtype="fp16", CAUSAL_TYPE=0, BLOCK_DMODEL=64, ENABLE_DROPOUT=False, PADDED_HEAD=False, BIAS_TYPE=0,
         Max_seqlen_q=4096, Max_seqlen_k=4096,
     )["BLOCK_M"] >= 16  # fmt: skip
+
+
+def test_a_measured_table_stays_and_a_patch_has_the_rest(root: Path) -> None:
+    make(root)
+    own = root / "sm_90" / "attn_fwd.txtdb"
+    text = own.read_text().replace(f"#! origin {ORIGIN}", "#! origin measured here")
+    own.write_text(re.sub(r"\[fp16 .*(?=#! end)", "", text, flags=re.DOTALL))
+    before = own.read_bytes()
+    said = make(root)
+    patch = own.with_name(f"attn_fwd.{REST}.dbpatch")
+    assert [Path(line).name for line in said.stdout.splitlines()] == [patch.name]
+    assert own.read_bytes() == before
+    assert [line for line in patch.read_text().splitlines() if line.startswith("[")] == ["[fp16 0 64 false false 0]"]
+    table = txtdb.load(root)["sm_90"]["attn_fwd"]
+    for dtype, origin in (("bf16", "measured here"), ("fp16", ORIGIN)):
+        at = {"Q_dtype": dtype, "CAUSAL_TYPE": 0, "BLOCK_DMODEL": 64, "ENABLE_DROPOUT": False, "PADDED_HEAD": False}
+        assert origin in str(table.explain(**at, BIAS_TYPE=0, Max_seqlen_q=512, Max_seqlen_k=512))
+    assert make(root).stdout == ""

@@ -2,15 +2,17 @@
 
     python -m tools.bench.kernels right --out DIR     compare with float64, forward and backward
     python -m tools.bench.kernels speed --out DIR     tune each kernel, then compare times with PyTorch's back ends
+    python -m tools.bench.kernels once  --out DIR     launch each kernel once as `speed` tuned it, for a profiler
 
-Both write DIR/<what>.json and print a summary; the exit code is 1 when a result is wrong, 2 without a GPU. Kernels are
-compiled in several processes beforehand. `--divide N` makes all sequences shorter, and `--cpu` runs `right` on the CPU:
-with TRITON_INTERPRET=1 that tries the program where there is no GPU.
+The first two write DIR/kernels-<what>.json and print a summary; the exit code is 1 when a result is wrong, 2 without a
+GPU. Kernels are compiled in several processes beforehand. `--divide N` makes all sequences shorter, and `--cpu` runs
+`right` on the CPU: with TRITON_INTERPRET=1 that tries the program where there is no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import platform
@@ -440,6 +442,22 @@ def speed(options: argparse.Namespace) -> int:
     return 0 if worst < LARGEST_DIFFERENCE and not changed else 1
 
 
+def once(options: argparse.Namespace) -> int:
+    """Launch each kernel once, on the first shape of each kind, with the configs in the results of `speed`."""
+    tuned = json.loads((options.out / "kernels-speed.json").read_text())["tuned"]
+    shapes = {shape.name: shape for shape in SHAPES if options.only in shape.name}
+    for best in tuned:
+        shape = shapes.get(best["attn_fwd"]["shape"])
+        if shape is None:
+            continue
+        buffers = Buffers(shape)
+        for iface in IFACES:
+            _launches(buffers, iface, best[iface]["best"]["config"])()
+            print(f"{shape.name:42} {iface:18} {best[iface]['best']['config']}", flush=True)
+        torch.cuda.synchronize()
+    return 0
+
+
 def _print_row(shape: Shape, row: dict[str, Any]) -> None:
     for way, factor in (("forward", 1.0), ("backward", 2.5)):
         time_taken, ratio = row["ours"][way], row["ratios"][way]
@@ -464,7 +482,7 @@ def about(device: str) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("right", "speed"))
+    parser.add_argument("what", choices=("right", "speed", "once"))
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that compile")
     parser.add_argument("--only", default="", help="only cases or shapes whose name contains this")
@@ -476,7 +494,7 @@ def main() -> int:
     if not options.cpu and not torch.cuda.is_available():
         print("there is no GPU that PyTorch can use", file=sys.stderr)
         return 2
-    return right(options) if options.what == "right" else speed(options)
+    return {"right": right, "speed": speed, "once": once}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -112,19 +112,34 @@ class _Maker:
             self.write(arch, f"{iface}.txtdb", text)
 
     def write_kernel(self, arch: str, iface: str, found: Found) -> None:
-        """Table, patch and resource file."""
+        """Table, patch and resource file. Where the own table was measured, only a patch for what it lacks."""
         schema = self.database.schemas[iface].for_arch(arch)
         assert schema is not None
-        if iface == "attn_fwd" and arch in self.facts.patched:
+        measured = self.measured(arch, iface)
+        if measured:
+            found = {functional: choice for functional, choice in found.items() if functional not in measured}
+            own = (self.root / arch / f"{iface}.txtdb").read_text(encoding="utf-8")
+            self.write(arch, f"{iface}.{writing.REST}.dbpatch", writing.rest(schema, arch, found, own))
+            self.planned(arch, (iface,))
+        elif iface == "attn_fwd" and arch in self.facts.patched:
             text, patch = writing.patched(schema, arch, found)
             self.write(arch, f"{iface}.{writing.PATCH}.dbpatch", patch)
+            self.write(arch, f"{iface}.txtdb", text)
         else:
-            text = writing.table(schema, arch, found)
-        self.write(arch, f"{iface}.txtdb", text)
+            self.write(arch, f"{iface}.txtdb", writing.table(schema, arch, found))
         target = target_of(self.database.archs[arch])
         assert target is not None
         compiler = compiler_ids([target])[target]
         self.resources(iface, arch, list(records(found.values(), compiler)))
+
+    def measured(self, arch: str, iface: str) -> frozenset[Functional]:
+        """The functionals of an arch's own table, if that was measured: such a table is never replaced."""
+        file = self.database.listings[0].tables.get((arch, iface))
+        loaded = self.database.file(file) if file else None
+        origin = loaded.source.document.directive("origin") if loaded and loaded.source else None
+        if not (loaded and loaded.table and origin and origin.args[0] == "measured"):
+            return frozenset()
+        return frozenset(loaded.table.functionals)
 
     def operators(self, arch: str, found: dict[str, Found]) -> Iterator[tuple[str, str]]:
         """The texts of both operator tables."""

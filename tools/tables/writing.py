@@ -22,6 +22,8 @@ from txtdb.syntax import read
 ORIGIN = f"modelled {VERSION}, not measured"
 PATCH = "0010-few-queries"
 PATCH_WHY = "few queries, many keys: a tile of queries of their size, where the table takes that of 64 queries"
+REST = "0010-modelled"
+REST_WHY = "functionals of which nothing was measured"
 # The cells that the patch may set.
 FEW_QUERIES, MANY_KEYS = 32, 1024
 # What a launch costs the device, in seconds: the split backward makes two more than the fused one.
@@ -44,6 +46,19 @@ def patched(schema: ArchSchema, arch: str, found: Found) -> tuple[str, str]:
     patch = _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
     header["onto"] = [_ground(schema, arch, base, patch)]
     return base, _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
+
+
+def rest(schema: ArchSchema, arch: str, found: Found, measured: str) -> str:
+    """The patch over an arch's measured table (its text): the functionals that `found` has, which that one has not."""
+    pool = ConfigPool()
+    cells = np.full(_shape(schema), UNSET, np.int32)
+    for row, functional in enumerate(schema.declared):
+        if functional in found:
+            _fill(cells[row], found[functional], found[functional].places, pool)
+    header = {"origin": [ORIGIN], "why": [REST_WHY]}
+    patch = _grid_text(schema, arch, cells, pool, header, "dbpatch")
+    header["onto"] = [_ground(schema, arch, measured, patch)]
+    return _grid_text(schema, arch, cells, pool, header, "dbpatch")
 
 
 def heir(schema: ArchSchema, arch: str, base: str, own: Mapping[Functional, Own] | None = None) -> str:
