@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 import click
 
@@ -48,6 +52,18 @@ class _LazyGroup(click.Group):
             command = next((point.load() for point in points), None)
         assert command is None or isinstance(command, click.Command)
         return command
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Faults of files are told where they happen. This is what standard output raises on a full disk.
+            if error.errno != errno.ENOSPC or error.filename is not None:
+                raise
+            # What is left in its buffer would fail once more when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            click.echo("error: output: the disk is full", err=True)
+            sys.exit(2)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from txtdb.faults import Fault, Severity, errors
+from txtdb.faults import Fault, Severity, Span, errors
 from txtdb.layers.database import Database, open_database
 from txtdb.model.archs import find_arch, split_archs
 
@@ -56,7 +56,11 @@ def open_root(root: Path, overlays: Sequence[Path] = ()) -> Database:
 
 def choose_archs(database: Database, given: Iterable[str]) -> list[str]:
     """Arch names from options (commas, semicolons, blanks and aliases allowed); all of them when none is given."""
-    names = split_archs(given)
+    words = list(given)
+    names = split_archs(words)
+    if words and not names:
+        message, hint = "no arch is named", "leave --arch out for all of them"
+        fail([Fault("argument", Span("--arch"), message, hint)], EXIT_USAGE)
     found = [find_arch(name, database.archs) for name in names]
     unknown = [item for item in found if isinstance(item, Fault)]
     if unknown:

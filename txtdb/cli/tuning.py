@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -211,6 +213,7 @@ class _Command:
     def run(self) -> None:
         database, table = self._table()
         faults = publication_faults(database, table, self._publication)
+        faults += _no_place(self._given["evidence_out"])
         if faults:
             fail(faults, EXIT_USAGE)
         prepared = self._prepared(database, table)
@@ -357,6 +360,17 @@ def _ending(found: Report) -> str:
     return "\n".join(outcome_lines(found.change, False))
 
 
+def _no_place(file: Path | None) -> list[Fault]:
+    """Why a file cannot be written, as far as that is known before it is."""
+    if file is None:
+        return []
+    holder = next(folder for folder in file.absolute().parents if folder.exists())
+    if holder.is_dir() and os.access(holder, os.W_OK):
+        return []
+    message, hint = "no file can be written here", "name a file in a folder that you may write to"
+    return [Fault("unwritable", Span(file.as_posix()), message, hint)]
+
+
 def _usable(found: ResolvedTable | list[Fault]) -> ResolvedTable:
     if isinstance(found, list):
         fail(found, EXIT_USAGE)
@@ -479,6 +493,8 @@ def _usage_faults() -> Iterator[None]:
     except DeviceMissing as error:
         fail([Fault("device", Span("--device"), str(error), f"known are {', '.join(device_names())}")], EXIT_USAGE)
     except OSError as error:
+        if error.filename is None and error.errno == errno.ENOSPC:  # standard output
+            raise
         if error.filename is None:  # the device's driver
             fail([Fault("device", Span("--device"), str(error), "")], EXIT_USAGE)
         span = Span(Path(error.filename).as_posix())

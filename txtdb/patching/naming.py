@@ -14,6 +14,9 @@ LARGEST = 10**9 - 1
 
 NAME_HINT = "letters, digits and _ . + -"
 
+# File systems take names of 255 bytes, which the interface's name and what a writer appends share.
+LONGEST_NAME = 100
+
 _NAME = re.compile(r"[A-Za-z0-9_.+-]+")
 _FILE = re.compile(r"(?P<iface>.+?)\.(?P<number>[0-9]{1,9})-(?P<name>.+)\.dbpatch")
 
@@ -40,6 +43,8 @@ def parse_name(file: str) -> PatchName | None:
 
 def name_fault(name: str) -> Fault | None:
     """What is wrong with a patch's own name."""
+    if len(name) > LONGEST_NAME:
+        return Fault("argument", Span(name), f"the name has more than {LONGEST_NAME} characters", "shorten it")
     if _NAME.fullmatch(name):
         return None
     return Fault("argument", Span(name), f"`{name}` is no name of a patch", f"it consists of {NAME_HINT}")

@@ -53,6 +53,8 @@ def _functionals(arch_schema: ArchSchema, keys: Sequence[str]) -> tuple[list[Fun
     for text in keys:
         given, wrong = parse_words(filter(None, text.split(",")), key_types(schema))
         wrong = wrong or value_faults(schema, given)
+        if not given and not wrong:
+            wrong = [Fault("cell", Span("--keys"), "no key is named", "say KEY=VALUE, or --all for every functional")]
         found = [f for f in arch_schema.declared if given.items() <= _whole(schema, f).items()]
         if not found and not wrong:
             wrong = [Fault("cell", Span(text), f"no functional matches {text}", "see `txtdb schema show`")]
