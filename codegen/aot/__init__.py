@@ -6,7 +6,6 @@ Only `worker` and `compile`, which run in processes of their own, import the com
 from codegen.aot.build import Compilation, Workshop, compile_specs
 from codegen.aot.folder import BuildFolder
 from codegen.aot.pack import Pack, open_pack, read_pack, verify_pack
-from codegen.aot.plan import key_values
 from codegen.aot.resources import Record, read_resources, update_resources
 from codegen.aot.result import Resources, Result
 from codegen.aot.sources import Sources
@@ -25,7 +24,6 @@ __all__ = [
     "Target",
     "Workshop",
     "compile_specs",
-    "key_values",
     "make_spec",
     "open_pack",
     "read_pack",

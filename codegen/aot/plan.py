@@ -19,7 +19,7 @@ from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import ConfigValues
-from txtdb.model.values import Functional, Value
+from txtdb.model.values import Functional
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +84,11 @@ def make_plans(database: Database, archs: Iterable[str], ifaces: Iterable[str]) 
 def spec_of(plan: TablePlan, wanted: Wanted, sources: Sources) -> Spec | Fault:
     """What an image is compiled from, or why its schema and its kernel do not fit."""
     config = dict(zip(plan.field_names, wanted.config, strict=True))
-    keys = key_values(plan.schema, wanted.functional)
+    keys = plan.schema.kernel_values(wanted.functional)
     spec = make_spec(sources, plan.schema.iface, keys, config, plan.target)
     if isinstance(spec, str):
         return Fault("aot-kernel", Span(plan.schema.file), spec, "the schema and the kernel must agree")
     return spec
-
-
-def key_values(schema: Schema, functional: Functional) -> dict[str, Value]:
-    """All that a functional says to its kernel: keys, fixed keys and derived fields."""
-    fixed = {key.name: key.value for key in schema.fixed_keys}
-    return {**schema.functional_dict(functional), **fixed, **schema.derived_values(functional)}
 
 
 class _Planner:

@@ -1,6 +1,6 @@
 """Checks of kernel images against the tables that ask for them. docs/aot.md explains each id.
 
-They look at archs whose images are on record (see `uses.Images.archs`), and need neither a compiler nor a device.
+They look at tables whose images have to be on record (`uses.Images.uses`), and need neither a compiler nor a device.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from codegen.aot.compiler_name import is_compiler
 from codegen.aot.liveness import family, inert_fields
-from codegen.aot.plan import key_values
+from codegen.aot.measured import COMPILER, STALE, measured_findings
 from codegen.aot.resources import RULE as RESOURCES_RULE
 from codegen.aot.resources import Block, Entry, ResourceFile
 from codegen.aot.result import OK
@@ -28,13 +29,13 @@ _REBUILD = "build the images again, then `txtdb aot resources`"
 
 
 def image_findings(context: Context) -> Iterator[Finding]:
-    """Every finding about images; nothing where no image is on record."""
+    """Every finding about images; nothing where no image has to be on record."""
     return check_images(context, sources())
 
 
 def check_images(context: Context, kernels: Sources) -> Iterator[Finding]:
     """The same, with the kernels of another folder."""
-    images = Images(context)
+    images = Images(context, kernels)
     for place in images.files:
         yield from _no_use(context, images, place)
     yield from (from_fault(fault, *place) for place, fault in images.faults)
@@ -66,6 +67,7 @@ RULES = (
         ),
         image_findings,
     ),
+    Rule((STALE, COMPILER), measured_findings),
 )
 
 
@@ -115,7 +117,7 @@ def _stale_kernel(images: Images, place: Place, uses: list[Use], kernels: Source
 
 def _is_stale(block: Block, use: Use, kernels: Sources) -> bool:
     kernel = kernels.kernels.get(use.schema.iface)
-    return kernel is None or block.source != kernels.digest(kernel, key_values(use.schema, use.functional))
+    return kernel is None or block.source != kernels.digest(kernel, use.schema.kernel_values(use.functional))
 
 
 def _other_compiler(context: Context, images: Images, place: Place, uses: list[Use]) -> Iterator[Finding]:
@@ -136,16 +138,6 @@ def _nothing_recorded(context: Context) -> Finding:
     span = Span(context.database.listings[0].label)
     message = "no resource file says which compiler made the images"
     return Finding("other-compiler", Severity.WARNING, span, message, "build them, then `txtdb aot resources`")
-
-
-def is_compiler(name: str, wanted: str) -> bool:
-    """Whether a compiler's full name is what somebody asks for: the full name, or the first parts of the version.
-
-    `3.9` and `triton-3.9.0` mean `triton-3.9.0+llvm-6bc4aaf6641c`.
-    """
-    version = name.partition("+")[0].removeprefix("triton-")
-    given = wanted.removeprefix("triton-")
-    return name == wanted or version == given or version.startswith(f"{given}.")
 
 
 def _config_hits(context: Context, images: Images, place: Place, uses: list[Use]) -> Iterator[_Hit]:

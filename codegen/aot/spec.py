@@ -11,6 +11,7 @@ from typing import Any
 from codegen.aot.abi import DTYPE_KEY, Interface, interface
 from codegen.aot.sources import Kernel, Sources
 from codegen.aot.target import FIXED_OPTIONS, OPTIONS, Target
+from txtdb.model.schema import Schema
 from txtdb.model.values import Value
 
 # Raised whenever the same spec is compiled in another way.
@@ -40,6 +41,13 @@ class Spec:
         """The digest of this spec under a compiler."""
         content = json.dumps({"format": FORMAT, "compiler": compiler, "spec": self.json()}, sort_keys=True)
         return sha256(content.encode()).hexdigest()
+
+
+def kernel_of(schema: Schema, sources: Sources) -> Kernel | None:
+    """The kernel that a schema is about; None where there is none, or one of this name that has other keys."""
+    kernel = sources.kernels.get(schema.iface)
+    fits = kernel is not None and kernel.constants | {DTYPE_KEY} >= set(schema.key_names)
+    return kernel if fits else None
 
 
 def make_spec(

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from codegen.aot.resources import RULE, Block, ResourceFile, read_resources
+from codegen.aot.sources import Sources
+from codegen.aot.spec import kernel_of
+from codegen.aot.target import target_of
 from codegen.names import binary_values
 from txtdb.check.context import Context, Place
 from txtdb.check.finding import CellRef
 from txtdb.faults import Fault, Span
 from txtdb.layers.listing import RESOURCES_SUFFIX, Listing
 from txtdb.layers.resolved import ResolvedTable
+from txtdb.model.archs import keeps_resources
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import Cells, ConfigValues
 from txtdb.model.values import Functional, Value, functional_rank, print_values
@@ -56,6 +61,7 @@ class Images:
     """The images of all tables that can be judged."""
 
     context: Context
+    kernels: Sources
     faults: list[tuple[Place, Fault]] = field(default_factory=list)
 
     @cached_property
@@ -78,14 +84,27 @@ class Images:
         return frozenset(own.union(*heirs)) & self.context.database.archs.keys()
 
     @cached_property
+    def _keeps(self) -> bool:
+        """Whether the database keeps resource files: it has one, or says so."""
+        root = self.context.database.listings[0]
+        return bool(root.resources) or (root.archs_file is not None and _says_so(root.archs_file))
+
+    def _is_wanted(self, arch: str, schema: Schema) -> bool:
+        """Whether a kernel has to be on record on an arch: where others are, and where it can be compiled."""
+        if arch in self.archs:
+            return True
+        return self._keeps and bool(kernel_of(schema, self.kernels) and target_of(self.context.database.archs[arch]))
+
+    @cached_property
     def uses(self) -> dict[Place, list[Use]]:
-        """For each kernel interface on `archs`: the images that its lookups can ask for, in order."""
-        kernels = [schema for schema in self.context.database.schemas.values() if schema.kind != "operator"]
-        places = [(arch, schema) for schema in sorted(kernels, key=lambda s: s.iface) for arch in sorted(self.archs)]
+        """For each kernel interface that has to be on record: the images that its lookups can ask for, in order."""
+        database = self.context.database
+        kernels = [schema for _, schema in sorted(database.schemas.items()) if schema.kind != "operator"]
+        places = [(arch, schema) for schema in kernels for arch in sorted(database.archs)]
         return {
             (arch, schema.iface): list(self._uses(arch_schema))
             for arch, schema in places
-            if (arch_schema := schema.for_arch(arch))
+            if (arch_schema := schema.for_arch(arch)) and self._is_wanted(arch, schema)
         }
 
     def blocks(self, place: Place, functional: str) -> Iterator[tuple[ResourceFile, Block]]:
@@ -121,6 +140,13 @@ def _table_uses(table: ResolvedTable, functional: Functional) -> Iterator[Use]:
     for config, same in numbers.items():
         mask = grid == same[0] if len(same) == 1 else np.isin(grid, same)
         yield Use(table.schema, functional, config, table.bins, mask)
+
+
+def _says_so(archs_file: Path) -> bool:
+    try:
+        return keeps_resources(archs_file.read_bytes())
+    except OSError:
+        return False  # a finding already
 
 
 def _read(listing: Listing, place: Place) -> tuple[ResourceFile | None, list[Fault]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from codegen.tuning.field import narrow
 from codegen.tuning.tensors import Inputs, aligned_like, aligned_sums, attention_of, inputs_of, row_statistics
 from txtdb.evidence.policy import Policy
 from txtdb.model.evidence import Status
+from txtdb.model.values import Value
 from txtdb.tune.device import Config, Task
 from txtdb.tune.tunable import Arguments, Problem
 
@@ -77,7 +77,12 @@ class AttentionTunable:
     def source(self) -> str:
         """The digest of the kernel with all that it calls."""
         kernels = sources()
-        return f"sha256:{sha256(kernels.digest(kernels.kernels[self.iface], {}).encode()).hexdigest()}"
+        return kernels.whole(kernels.kernels[self.iface])
+
+    def functional_source(self, values: Mapping[str, Value]) -> str:
+        """The digest that resource files have for the functional."""
+        kernels = sources()
+        return kernels.digest(kernels.kernels[self.iface], values)
 
     def narrow(self, task: Task, configs: Sequence[Config]) -> Sequence[Config]:
         """See `field.narrow`."""
@@ -90,6 +95,10 @@ class AttentionTunable:
     def accuracy_problems(self, task: Task) -> Sequence[Problem]:
         """See `problems.accuracy_problems`."""
         return problems.accuracy_problems(task)
+
+    def confirmation_problems(self, task: Task) -> Sequence[Problem]:
+        """See `problems.confirmation_problems`."""
+        return problems.confirmation_problems(task)
 
     def arguments(self, task: Task, problem: Problem) -> Arguments:
         """The kernel's arguments; results are NaN, but for those that are zeroed."""

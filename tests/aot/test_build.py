@@ -20,7 +20,7 @@ from tests.aot.test_spec import GFX942, SM_90, spec
 from tests.aot.tiny import PALETTE, make_root, table
 from txtdb.cli import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.compiles]
 
 
 def run(*words: object) -> tuple[int, str]:

@@ -93,6 +93,7 @@ def cuda_layout(image: bytes) -> list[tuple[int, int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize(("target", "layout"), [(GFX942, amd_layout), (SM_90, cuda_layout)])
 def test_images_take_the_arguments_that_are_stated(shop: Workshop, target: Target, layout) -> None:
     own = spec(shop.kernels, target)

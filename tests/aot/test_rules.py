@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from codegen.aot import liveness
+from codegen.aot.compiler_name import is_compiler
 from codegen.aot.pack import read_pack
 from codegen.aot.recording import record
 from codegen.aot.result import OUT_OF_RESOURCES
-from codegen.aot.rules import RULES, check_images, is_compiler
+from codegen.aot.rules import RULES, check_images
 from codegen.aot.sources import FOLDER, Sources
 from tests.aot.tiny import BLOCKS, COMPILER, PALETTE, fake_pack, make_root, table
 from tests.build import write_files
@@ -133,6 +134,55 @@ def test_an_heir_without_a_record(tmp_path: Path) -> None:
     (finding,) = findings(root)
     assert (finding.rule, finding.arch) == ("never-compiled", "gfx950")
     assert "4 images of 4" in finding.message
+
+
+def test_an_arch_without_a_record_where_another_has_one(tmp_path: Path) -> None:
+    """Its files were lost, or nobody compiled for it yet; both have a table of their own."""
+    root = recorded(tmp_path, "gfx942", "gfx1100", helper=True)
+    for path in (root / "gfx1100").glob("*.resources"):
+        path.unlink()
+    found = findings(root)
+    assert [(finding.rule, finding.arch) for finding in found] == [("never-compiled", "gfx1100")] * 2
+    assert [finding.span.file.rpartition("/")[2] for finding in found] == [
+        "attn_fwd.resources",
+        "bwd_preprocess.resources",
+    ]
+    assert "4 images of 4" in found[0].message
+
+
+def test_all_records_are_lost_of_a_database_that_keeps_them(tmp_path: Path) -> None:
+    root = make_root(tmp_path, "gfx942", "gfx1100")
+    archs = (root / "archs.toml").read_text()
+    (root / "archs.toml").write_text(f"resources = true\n{archs}")
+    assert [(finding.rule, finding.arch) for finding in findings(root)] == [
+        ("never-compiled", "gfx1100"),
+        ("never-compiled", "gfx942"),
+    ]
+    (root / "archs.toml").write_text(f"resources = false\n{archs}")
+    assert findings(root) == []
+
+
+def test_what_cannot_be_compiled_here_needs_no_record(tmp_path: Path) -> None:
+    """Kernels of another package, and archs that the compiler does not know."""
+    root = recorded(tmp_path, "gfx942")
+    for path in (root / "archs.toml", root / "schema" / "attn_fwd.toml"):
+        path.write_text(f"{path.read_text()}[arch.tpu7]\n")
+    (root / "tpu7").mkdir()
+    (root / "tpu7" / "attn_fwd.txtdb").write_text(table("tpu7"))
+    schema = (root / "schema" / "attn_fwd.toml").read_text().partition("[arch.")[0]
+    (root / "schema" / "conv.toml").write_text(f"{schema.replace('attn_fwd', 'conv')}[arch.gfx1100]\n")
+    (root / "gfx1100").mkdir()
+    (root / "gfx1100" / "conv.txtdb").write_text(table("gfx1100").replace("attn_fwd", "conv"))
+    assert findings(root) == []
+
+
+def test_an_overlays_record_asks_for_no_other_arch(tmp_path: Path) -> None:
+    """The database below keeps none."""
+    root = recorded(tmp_path, "gfx942", "gfx1100")
+    over = write_files(tmp_path / "over", {"gfx942/attn_fwd.resources": resource_path(root).read_text()})
+    for path in root.rglob("*.resources"):
+        path.unlink()
+    assert list(check_images(Context(open_database(root, [over]), TODAY), Sources())) == []
 
 
 def test_the_helper_of_an_arch_on_record(tmp_path: Path) -> None:
@@ -300,5 +350,5 @@ def test_every_id_is_explained_and_is_nobody_elses() -> None:
 
 
 def test_every_id_has_a_case() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
     assert {name for name in IDS if f'"{name}"' not in text.replace("IDS", "")} == set()

@@ -109,7 +109,7 @@ def _evidence(text: str) -> dict[str, str | None]:
     return {**_patch(["64 b . ."], f"evidence run.json {digest}"), "gfxB/evidence/run.json": text}
 
 
-def _run(**change: object) -> dict[str, str | None]:
+def evidence_patch(**change: object) -> dict[str, str | None]:
     """A patch of one cell with the evidence of a run that is otherwise sound."""
     run = run_of([by_hand(unraced("b"), 0)], **change)
     return _evidence(write_evidence(run, schema()).decode())
@@ -239,6 +239,6 @@ FIXTURES: dict[str, Fixture] = {
         ("evidence-digest",),
     ),
     "bad-evidence": Fixture(_evidence("{}"), ("bad-evidence",)),
-    "unlike-evidence": Fixture(_run(arch="gfxA"), ("unlike-evidence",)),
-    "partial-evidence": Fixture(_run(planned=2), ("partial-evidence",)),
+    "unlike-evidence": Fixture(evidence_patch(arch="gfxA"), ("unlike-evidence",)),
+    "partial-evidence": Fixture(evidence_patch(planned=2), ("partial-evidence",)),
 }

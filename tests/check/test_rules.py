@@ -11,7 +11,7 @@ import pytest
 
 import txtdb
 from tests.build import F1, make_db, patch, write_files
-from tests.check.fixtures import FIXTURES, make
+from tests.check.fixtures import FIXTURES, Fixture, evidence_patch, make
 from tests.merge.repository import make_repository
 from txtdb.check.queue import check_queue
 from txtdb.check.rules import QUEUE_IDS, READING_IDS, RULES, all_rules
@@ -50,6 +50,11 @@ def plugin_ids() -> set[str]:
     return {name for rule in all_rules() for name in rule.ids} - own_ids()
 
 
+def plugin_page(rule: str) -> str:
+    """The file that tests an id of another package's."""
+    return f"aot/test_{'measured' if 'evidence' in rule else 'rules'}.py"
+
+
 def table_ids(page: str, heading: str) -> list[str]:
     """The ids that the tables below a heading explain."""
     text = (DOCS / page).read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
@@ -69,6 +74,12 @@ def test_fixture_fires_exactly(rule: str, tmp_path: Path) -> None:
     assert rule in fixture.fires
 
 
+@pytest.mark.parametrize(("stated", "fires"), [("sm_90", ["unlike-evidence"]), ("gfxB:xnack-", [])])
+def test_evidence_whose_device_is_another_arch_than_its_table(stated: str, fires: list[str], tmp_path: Path) -> None:
+    fixture = Fixture(evidence_patch(device={"name": "some", "arch": stated}), tuple(fires))
+    assert fired(check(*make(fixture, tmp_path))) == fires
+
+
 def test_the_default_database_has_no_findings(tmp_path: Path) -> None:
     assert check(make_db(tmp_path)).findings == ()
 
@@ -79,7 +90,7 @@ def test_every_id_has_a_fixture() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "file"), [*ELSEWHERE.items(), *((rule, "aot/test_rules.py") for rule in sorted(plugin_ids()))]
+    ("rule", "file"), [*ELSEWHERE.items(), *((rule, plugin_page(rule)) for rule in sorted(plugin_ids()))]
 )
 def test_ids_without_a_fixture_are_tested_elsewhere(rule: str, file: str) -> None:
     assert f'"{rule}"' in (TESTS / file).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import Race, block_order
-from txtdb.model.evidence import Block, Entrant, Measured, Status
+from txtdb.model.evidence import Block, Entrant, Measured, Reading, Status
 
 Calls = tuple[float, ...]
 
@@ -43,6 +43,31 @@ def measured(blocks: Sequence[Block], count: int, incumbent: int | None = None, 
 def exact(truth: Sequence[float], incumbent: int | None = None, **changes: Any) -> Measured:
     """Thirty blocks without noise."""
     return measured(exact_blocks(truth, 30), len(truth), incumbent, **changes)
+
+
+def reading(*windows: float, **changes: Any) -> Reading:
+    """A reading from a graph with these watts in its windows; one number stands for three windows without noise."""
+    made = Reading(
+        path="graph",
+        reason="",
+        source="a test",
+        calls=100,
+        windows=windows * 3 if len(windows) == 1 else windows,
+        raw_watts=windows[0] if windows else None,
+        utilization=1.0,
+        idle_watts=None,
+        updates=30,
+        seconds=3.0,
+        trials=3,
+        dropped=0,
+        reliable=True,
+    )
+    return replace(made, **changes)
+
+
+def readings(*watts: float | None) -> tuple[Reading | None, ...]:
+    """Readings without noise; none where there are no watts."""
+    return tuple(None if item is None else reading(item) for item in watts)
 
 
 class NoisyDevice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.evidence.cells import NoisyDevice, entrants, exact, exact_blocks, measured, run_race, with_times
+from tests.evidence.cells import (
+    NoisyDevice,
+    entrants,
+    exact,
+    exact_blocks,
+    measured,
+    reading,
+    readings,
+    run_race,
+    with_times,
+)
 from txtdb.evidence.decide import decide, finalists, valid_entrants
 from txtdb.evidence.policy import Finalists, Policy
 from txtdb.evidence.samples import LEAST_W, LONGEST_NS, MOST_W, SHORTEST_NS
-from txtdb.model.evidence import Block, Decision, Entrant, Measured, Outcome, Reason, Status
+from txtdb.model.evidence import Block, Decision, Entrant, Measured, Outcome, Reading, Reason, Status
 
 POLICY = Policy()
 BAR = POLICY.promotion.min_improvement_pct
@@ -169,7 +180,7 @@ def test_row_073_times_that_no_device_gives_are_none(bad: float, strategy: str) 
 
 @pytest.mark.parametrize("strategy", ["race", "exhaustive"])
 def test_the_largest_ratios_have_numbers(strategy: str) -> None:
-    times, watts = (LONGEST_NS, SHORTEST_NS), (MOST_W, LEAST_W)
+    times, watts = (LONGEST_NS, SHORTEST_NS), readings(MOST_W, LEAST_W)
     cell = exact(times, 0, watts=watts) if strategy == "race" else replace(exhaustive(times, 0), watts=watts)
     assert decided(cell).gain_pct == pytest.approx(100)
     slower = decided(replace(cell, incumbent=1))
@@ -178,7 +189,7 @@ def test_the_largest_ratios_have_numbers(strategy: str) -> None:
 
 @pytest.mark.parametrize("power", [5e-324, 0.0, -1.0, 1e10, math.inf, math.nan])
 def test_watts_that_no_device_needs_are_none(power: float) -> None:
-    assert decided(exact((100.0, 50.0), 0, watts=(300.0, power))).winner == 0
+    assert decided(exact((100.0, 50.0), 0, watts=readings(300.0, power))).winner == 0
 
 
 def test_row_073_all_samples_are_no_times() -> None:
@@ -336,7 +347,7 @@ def test_a_single_round_proves_no_gain() -> None:
 def test_energy_ranks_by_time_times_watts(strategy: str) -> None:
     truth = (100.0, 90.0, 100.0)
     cell = exact(truth, 0) if strategy == "race" else exhaustive(truth, 0)
-    decision = decided(replace(cell, watts=(300.0, 400.0, 270.0)))
+    decision = decided(replace(cell, watts=readings(300.0, 400.0, 270.0)))
     assert (decision.reason, decision.winner) == (Reason.GAIN, 2)
     assert decision.gain_pct == pytest.approx(10.0)
 
@@ -344,9 +355,71 @@ def test_energy_ranks_by_time_times_watts(strategy: str) -> None:
 @pytest.mark.parametrize("strategy", ["race", "exhaustive"])
 def test_without_watts_a_candidate_is_not_ranked_and_an_incumbent_stays(strategy: str) -> None:
     cell = exact((100.0, 50.0, 80.0), 0) if strategy == "race" else exhaustive((100.0, 50.0, 80.0), 0)
-    assert decided(replace(cell, watts=(300.0, None, 300.0))).winner == 2
-    decision = decided(replace(cell, watts=(None, 300.0, 300.0)))
+    assert decided(replace(cell, watts=readings(300.0, None, 300.0))).winner == 2
+    decision = decided(replace(cell, watts=readings(None, 300.0, 300.0)))
     assert (decision.outcome, decision.reason) == (Outcome.RETAINED, Reason.NO_CERTIFICATE)
+
+
+def test_the_noise_of_watts_is_in_the_floor() -> None:
+    """A gain of 10 % by watts: two readings of three windows with deviation s, sigma 3 or Student's law at 0.005."""
+    cell = exact((100.0, 100.0), 0)
+    steady = decided(replace(cell, watts=(reading(300.0), reading(270.0))))
+    assert (steady.reason, steady.floor_pct) == (Reason.GAIN, pytest.approx(0.3 * 0.9))
+    s = 0.02
+    noisy = [reading(*(watts * math.exp(s * x) for x in (-1, 0, 1))) for watts in (300.0, 270.0)]
+    decision = decided(replace(cell, watts=tuple(noisy)))
+    quantile = 4.604  # of four degrees of freedom, exceeded with probability 0.005
+    error = s * math.sqrt(2 / 3)
+    assert decision.floor_pct == pytest.approx(90 * math.hypot(0.003, quantile * error), rel=1e-3)
+    assert decision.reason is Reason.GAIN
+    noisier = tuple(reading(*(watts * math.exp(0.04 * x) for x in (-1, 0, 1))) for watts in (300.0, 270.0))
+    below = decided(replace(cell, watts=noisier))
+    assert (below.reason, below.bar_pct) == (Reason.BELOW_BAR, below.floor_pct)
+
+
+def test_an_entrant_whose_own_watts_differ_by_more_has_a_floor_of_its_own() -> None:
+    calm = readings(300.0, 300.0, 300.0, 200.0)
+    wild = (*calm[:3], reading(150.0, 200.0, 250.0))
+    cell = exact((100.0,) * 4, 0)
+    floors = [decided(replace(cell, watts=watts)).floor_pct or 0.0 for watts in (calm, wild)]
+    assert floors[0] < 1 < 40 < floors[1]
+
+
+def test_gains_by_noise_of_the_sensor_are_not_published() -> None:
+    """Twelve labels of one binary whose watts are read with noise of 5 % a window: 400 times, at most 1 % published."""
+    draw, published = random.Random(3), 0
+    cell = exact((100.0,) * 12, 0)
+    for _ in range(400):
+        watts = tuple(reading(*(300 * draw.lognormvariate(0, 0.05) for _ in range(3))) for _ in range(12))
+        published += decided(replace(cell, watts=watts)).outcome is Outcome.PUBLISHED
+    assert published <= 4
+
+
+def test_readings_of_unlike_paths_are_not_ranked_together() -> None:
+    """Single launches read low: the second one is out, and an incumbent that is read so cannot be compared."""
+    low = reading(100.0, path="eager", reason="it copies to the host")
+    cell = exact((100.0, 100.0, 90.0), 0)
+    assert decided(replace(cell, watts=(reading(300.0), low, reading(300.0)))).winner == 2
+    decision = decided(replace(cell, watts=(low, reading(300.0), reading(300.0))))
+    assert (decision.outcome, decision.reason) == (Outcome.RETAINED, Reason.NO_CERTIFICATE)
+    eager = tuple(replace(low, windows=(watts,) * 3) for watts in (300.0, 300.0, 200.0))
+    assert decided(replace(cell, watts=eager)).winner == 2
+
+
+@pytest.mark.parametrize(
+    "bad", [reading(100.0, reliable=False), reading(100.0, 100.0, windows=(100.0,)), reading(windows=())]
+)
+def test_a_reading_that_says_too_little_ranks_nothing(bad: Reading) -> None:
+    decision = decided(exact((100.0, 100.0), 0, watts=(reading(300.0), bad)))
+    assert (decision.winner, decision.reason) == (0, Reason.INCUMBENT_WINS)
+
+
+def test_the_path_of_one_that_is_wrong_does_not_count() -> None:
+    cell = exact((100.0, 100.0, 90.0), 0)
+    wrong = replace(cell.entrants[1], status=Status.WRONG_RESULT)
+    eager = reading(300.0, path="eager", reason="x")
+    made = replace(cell, entrants=(cell.entrants[0], wrong, cell.entrants[2]), watts=(eager, reading(300.0), eager))
+    assert decided(made).winner == 2
 
 
 def test_reading_evidence_needs_no_scipy() -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.evidence.cells import reading, readings
 from tests.evidence.made import by_hand, config, raced, run_of, schema, with_sample
 from txtdb.evidence import files
 from txtdb.evidence.files import evidence_digest, read_evidence, write_evidence
-from txtdb.model.evidence import Entrant, Evidence, Status
+from txtdb.model.evidence import Entrant, Evidence, Status, TrialEvidence
 
 FILE = "gfxB/evidence/run.json"
 
@@ -54,6 +55,76 @@ def refused(content: object) -> list[tuple[str, str]]:
 def test_it_reads_what_it_wrote(run: Evidence) -> None:
     assert again(run) == run
     assert write_evidence(again(run), schema()) == write_evidence(run, schema())
+
+
+def trial(symbol: str = "d", **changes: Any) -> TrialEvidence:
+    cell = raced({"a": 10, "b": 10}, incumbent="a")
+    made = TrialEvidence(False, cell.functional, cell.at, config(symbol), "race", 2, ((), ()), cell.blocks)
+    return replace(made, **changes)
+
+
+def test_trials_and_readings_are_read_as_they_were_written(run: Evidence) -> None:
+    times = ((1.0, math.inf), (2.0, 3.0))
+    trials = (trial(), trial("a", twin=True, strategy="exhaustive", depth=times))
+    taken = (
+        reading(300.5, 301.5, path="eager", reason="caf\u00e9", idle_watts=50.0),
+        None,
+        reading(windows=(math.inf,)),
+    )
+    measured = replace(run.cells[0].measured, watts=taken)
+    made = replace(
+        run,
+        calibration={"bar_pct": 3.5},
+        trials=trials,
+        cells=(replace(run.cells[0], measured=measured), *run.cells[1:]),
+    )
+    assert again(made) == made
+    assert content_of(made)["calibration"]["trials"][0]["config"] == 3, "configs of cells come first"
+    lines = write_evidence(made, schema()).decode().splitlines()
+    assert sum(line.startswith('{"path": ') for line in lines) == 2
+    assert sum(line.startswith('{"order": ') for line in lines) == sum(
+        len(item.blocks) for item in (*(cell.measured for cell in made.cells), *trials)
+    )
+
+
+def test_a_calibration_without_trials_can_be_read(run: Evidence) -> None:
+    content = content_of(replace(run, calibration={"bar_pct": 3.5}))
+    del content["calibration"]["trials"]
+    read, faults = read_evidence(json.dumps(content).encode(), FILE, schema())
+    assert faults == []
+    assert read is not None
+    assert (read.calibration, read.trials) == ({"bar_pct": 3.5}, ())
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("labels", 10**6, "calibration.trials[0].labels: more than 1000 labels"),
+        ("config", 9, "calibration.trials[0].config: there is no config 9"),
+        ("depth", [[1.0]], "calibration.trials[0].depth: 1 lists for 2 entrants"),
+        ("blocks", [{"order": [2], "times": [[1.0]]}], "calibration.trials[0].blocks[0].order: there is no label 2"),
+        ("at", {"seqlen_q": 64}, "calibration.trials[0].at: the axes of the schema are"),
+        ("more", 1, "calibration.trials[0]: `more` is nothing that it may have"),
+    ],
+)
+def test_what_is_no_trial(run: Evidence, member: str, value: Any, message: str) -> None:
+    content = content_of(replace(run, calibration={"bar_pct": 3.5}, trials=(trial(),)))
+    content["calibration"]["trials"][0][member] = value
+    ((_, told),) = refused(content)
+    assert message in told
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("windows", 3.0), ("path", None), ("reliable", 1), ("updates", -1), ("seconds", "1"), ("x", 1)],
+)
+def test_what_is_no_reading(run: Evidence, member: str, value: Any) -> None:
+    measured = replace(run.cells[0].measured, watts=readings(300.0, None, 100.0))
+    content = content_of(replace(run, cells=(replace(run.cells[0], measured=measured), run.cells[1])))
+    content["cells"][0]["watts"][2][member] = value
+    ((rule, told),) = refused(content)
+    assert rule == "bad-evidence"
+    assert "cells[0].watts[2]" in told
 
 
 def test_the_order_of_members_does_not_change_the_file(run: Evidence) -> None:
@@ -202,7 +273,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "an incumbent that is not there": (_cell("incumbent", 2), "cells[1].incumbent: there is no entrant 2"),
     "a neighbour below zero": (_cell("neighbours", [-1]), "cells[1].neighbours: a whole number from 0"),
     "depth of some entrants": (_cell("depth", [[1.0]]), "cells[1].depth: 1 lists for 2 entrants"),
-    "watts of some entrants": (_cell("watts", [1.0]), "cells[1].watts: 1 numbers for 2 entrants"),
+    "watts of some entrants": (_cell("watts", [1.0]), "cells[1].watts[0]: an object is expected"),
     "a flag that is a number": (_cell("finished", 1), "cells[1].finished: true or false"),
     "an entrant of another form": (lambda content: content["cells"][1]["entrants"].append([0, "ok"]), "entrants[2]"),
     "an unknown status": (_entrant(1, "fine"), "cells[1].entrants[1]: one of ok, wrong_result"),

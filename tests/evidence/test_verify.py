@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.build import F1, SCHEMA, TABLE_B, make_db, patch, table
+from tests.evidence.cells import reading
 from tests.evidence.made import (
     config,
     decided,
@@ -30,13 +31,13 @@ from tests.evidence.made import (
     with_sample,
 )
 from tools.bench.verifying import make_database
-from txtdb.evidence.calibration import calibrate
+from txtdb.evidence.calibration import calibration_of
 from txtdb.evidence.decide import decide
 from txtdb.evidence.files import evidence_digest, write_evidence
 from txtdb.evidence.policy import Policy, as_json
 from txtdb.evidence.verify import Verification, verify
 from txtdb.layers.database import open_database
-from txtdb.model.evidence import CellEvidence, Decision, Evidence, Outcome, Reason, Status
+from txtdb.model.evidence import CellEvidence, Decision, Evidence, Outcome, Reason, Status, TrialEvidence
 
 EVIDENCE = "gfxB/evidence/run.json"
 PATCH = "gfxB/attn_fwd.0010-run.dbpatch"
@@ -271,14 +272,32 @@ def test_a_policy_that_is_none(tmp_path: Path) -> None:
 @cache
 def calibrated(promotions: int) -> Evidence:
     """The run with a calibration of 100 trials, so many of which promoted the same binary, and its decisions."""
-    same = [raced({"a": 10, "b": 9.5 if n < promotions else 10}, incumbent="a", seed=n) for n in range(100)]
-    found = calibrate(same, [], 5.0, Policy())
+    trials = [trial({"a": 10, "b": 9.5 if n < promotions else 10}, n) for n in range(100)]
+    return with_trials([*trials, *(trial({"a": 10.6, "b": 10}, n, twin=True) for n in range(4))])
+
+
+def trial(times_us: Mapping[str, float], seed: int, twin: bool = False) -> TrialEvidence:
+    made = raced(times_us, incumbent="a", seed=seed)
+    labels = len(times_us)
+    return TrialEvidence(twin, made.functional, made.at, config("a"), "race", labels, ((),) * labels, made.blocks)
+
+
+def with_trials(trials: Sequence[TrialEvidence]) -> Evidence:
+    """The run, with what these trials say, and the decisions at the bar that they demand."""
+    found = calibration_of(trials, 6.0, Policy())
     cells = tuple(decided(cell.measured, Policy(), found["bar_pct"]) for cell in the_run().cells)
-    return replace(the_run(), calibration=found, cells=cells)
+    return replace(the_run(), calibration=found, cells=cells, trials=tuple(trials))
 
 
 def recalibrated(run: Evidence, **change: Any) -> Evidence:
     return replace(run, calibration={**(run.calibration or {}), **change})
+
+
+def one_sample_slower(trial: TrialEvidence) -> TrialEvidence:
+    """A trial whose first call took a nanosecond more."""
+    first, *others = trial.blocks
+    (time, *more), *rows = first.times
+    return replace(trial, blocks=(replace(first, times=((time + 1, *more), *rows)), *others))
 
 
 def test_a_calibrated_bar_is_the_one_that_counts(tmp_path: Path) -> None:
@@ -299,15 +318,85 @@ def test_a_calibrated_bar_that_was_lowered(tmp_path: Path) -> None:
     cells = the_run().cells
     run = replace(recalibrated(calibrated(5), bar_pct=3.0), cells=cells)
     found = verified(tmp_path, published_files(run))
-    assert ("bar-changed", "5 false promotions of 100 demand a bar above the policy's 3 %; it is 3 %") in told(found)
-    assert set(rules(found)) == {"bar-changed"}
+    ((rule, message),) = told(found)
+    bar = (calibrated(5).calibration or {})["bar_pct"]
+    assert (rule, message) == ("bar-changed", f"calibration bar_pct is stated as 3, recomputed it is {bar}")
 
 
 def test_a_rate_that_was_lowered(tmp_path: Path) -> None:
     run = calibrated(5)
     rate = {**(run.calibration or {})["false_promotions"], "pct": 0.5}
     ((rule, message),) = told(verified(tmp_path, published_files(recalibrated(run, false_promotions=rate))))
-    assert (rule, message) == ("bar-changed", "calibration false_promotions.pct is 0.5; 5 of 100 give 5")
+    assert rule == "bar-changed"
+    assert message == "calibration false_promotions.pct is stated as 0.5, recomputed it is 5"
+
+
+def test_a_sample_of_a_trial_that_was_changed(tmp_path: Path) -> None:
+    run = calibrated(5)
+    changed = replace(run, trials=(*run.trials[:3], one_sample_slower(run.trials[3]), *run.trials[4:]))
+    ((rule, message),) = told(verified(tmp_path, published_files(changed)))
+    assert rule == "bar-changed"
+    assert message.startswith("calibration total_ns is stated as ")
+
+
+def test_a_calibrated_bar_that_its_trials_do_not_demand(tmp_path: Path) -> None:
+    """The other way round: trials that demand no more than usual, and a bar that is higher all the same."""
+    calm = calibrated(0)
+    cells = tuple(decided(cell.measured, Policy(), 4.0) for cell in calm.cells)
+    ((rule, message),) = told(
+        verified(tmp_path, published_files(replace(recalibrated(calm, bar_pct=4.0), cells=cells)))
+    )
+    assert (rule, message) == ("bar-changed", "calibration bar_pct is stated as 4, recomputed it is 3")
+
+
+@pytest.mark.parametrize("kind", ["some", "all"])
+def test_trials_that_were_left_out(tmp_path: Path, kind: str) -> None:
+    run = calibrated(5)
+    left = replace(run, trials=run.trials[5:] if kind == "some" else ())
+    ((rule, message),) = told(verified(tmp_path, published_files(left)))
+    assert rule == "bar-changed"
+    assert message == "the calibration has no trials: nothing says what bar they demand" or kind == "some"
+
+
+def test_trials_of_another_strategy_say_nothing(tmp_path: Path) -> None:
+    trials = [replace(trial, strategy="exhaustive") for trial in calibrated(0).trials]
+    found = told(verified(tmp_path, published_files(with_trials(trials))))
+    assert found == [("bar-changed", "the calibration is of another strategy than the cells, which are by race")]
+
+
+def test_trials_of_times_say_nothing_of_energy(tmp_path: Path) -> None:
+    run = with_energy((300.0,) * 3, (200.0,) * 3, (300.0,) * 3)
+    trials = calibrated(0)
+    found = told(
+        verified(tmp_path, published_files(replace(run, calibration=trials.calibration, trials=trials.trials)))
+    )
+    assert found == [("bar-changed", "the trials of the calibration are of times, and the cells are decided by energy")]
+
+
+# energy
+
+
+def with_energy(*windows: tuple[float, ...]) -> Evidence:
+    """A run of one cell that is decided by energy; the watts in the windows of each reading."""
+    cell = raced({"a": 10, "b": 10, "c": 10}, incumbent="a")
+    return run_of([decided(replace(cell, watts=tuple(reading(*own) for own in windows)))])
+
+
+def test_a_decision_by_energy_is_made_again_from_its_readings(tmp_path: Path) -> None:
+    run = with_energy((300.0, 301.0, 299.0), (200.0, 201.0, 199.0), (250.0, 250.0, 250.0))
+    decision = run.cells[0].decision
+    assert (decision.outcome, decision.winner) == (Outcome.PUBLISHED, 1)
+    assert told(verified(tmp_path, published_files(run))) == []
+
+
+def test_a_window_of_watts_that_was_changed(tmp_path: Path) -> None:
+    """The mean is the same: the floor tells, which has the noise of the windows."""
+    (steady,) = with_energy((300.0,) * 3, (250.0, 251.0, 249.0), (300.0,) * 3).cells
+    (noisy,) = with_energy((300.0,) * 3, (200.0, 250.0, 300.0), (300.0,) * 3).cells
+    assert (steady.decision.reason, noisy.decision.reason) == (Reason.GAIN, Reason.BELOW_BAR)
+    ((rule, message),) = told(verified(tmp_path, published_files(run_of([replace(noisy, decision=steady.decision)]))))
+    assert rule == "decision-not-reproduced"
+    assert "outcome is stated as published, recomputed it is retained" in message
 
 
 @pytest.mark.parametrize(
@@ -478,6 +567,19 @@ def test_a_run_that_did_not_end(tmp_path: Path) -> None:
 def test_evidence_of_another_arch(tmp_path: Path) -> None:
     found = told(verified(tmp_path, published_files(replace(the_run(), arch="gfxA"))))
     assert found == [("unlike-evidence", "run.json is evidence of gfxA, not of gfxB")]
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [
+        ("gfxA", [("unlike-evidence", "run.json was measured on gfxA, not on gfxB")]),
+        ("sm_90", [("unlike-evidence", "run.json was measured on sm_90, not on gfxB")]),
+        ("gfxB:sramecc+:xnack-", []),
+    ],
+)
+def test_evidence_of_a_device_of_another_arch(tmp_path: Path, stated: str, found: list[tuple[str, str]]) -> None:
+    run = the_run()
+    assert told(verified(tmp_path, published_files(replace(run, device={**run.device, "arch": stated})))) == found
 
 
 def test_evidence_of_another_interface(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import os
 os.environ["TRITON_INTERPRET"] = "1"
 
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,13 +20,10 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from codegen.kernels.attention import Config, Problem, attention_with_lse, backward, forward, row_sums
+from codegen.kernels.attention import Config, Problem, attention_with_lse
 from codegen.kernels.reference import by_pytorch, reference
 from tests.kernels.cases import GROUPS, Case
-
-GUARD = 64
-MARK = 7.0
-NAN = float("nan")
+from tools.bench.guarded import Answer, Guarded, by_launches, guarded_like, lse_error
 
 
 def _dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
@@ -73,43 +69,9 @@ def problem_of(case: Case) -> Problem:
     )
 
 
-class Guarded:
-    """A tensor in the middle of a buffer that is MARK everywhere else, gaps between its rows included."""
-
-    def __init__(self, shape: Sequence[int], dtype: torch.dtype, layout: str = "heads", fill: float = NAN) -> None:
-        self.shape, self.strides = tuple(shape), _strides(shape, layout)
-        reach = sum((size - 1) * stride for size, stride in zip(shape, self.strides, strict=True)) + 1
-        self.buffer = torch.full((2 * GUARD + (reach if math.prod(shape) else 0),), MARK, dtype=dtype)
-        self.tensor.fill_(fill)
-
-    @property
-    def tensor(self) -> torch.Tensor:
-        """The tensor itself."""
-        return self.buffer.as_strided(self.shape, self.strides, GUARD)
-
-    @property
-    def intact(self) -> bool:
-        """Whether everything around the tensor is as it was."""
-        around = self.buffer.clone()
-        around.as_strided(self.shape, self.strides, GUARD).fill_(MARK)
-        return bool((around == MARK).all())
-
-
-def _strides(shape: Sequence[int], layout: str) -> tuple[int, ...]:
-    if len(shape) == 4 and layout == "rows":
-        _, heads, rows, width = shape
-        return rows * heads * width, width, heads * width, 1
-    steps = [1]
-    for place, size in enumerate(reversed(shape[1:])):
-        steps.append(steps[-1] * size + (24 if layout == "gaps" and not place else 0))
-    return tuple(reversed(steps))
-
-
 def random(shape: Sequence[int], dtype: torch.dtype, layout: str) -> Guarded:
     """A guarded tensor of normal numbers."""
-    guarded = Guarded(shape, dtype, layout, 0.0)
-    guarded.tensor.copy_(torch.randn(shape))
-    return guarded
+    return guarded_like(torch.randn(shape).to(dtype), layout)
 
 
 def shapes_of(case: Case) -> list[tuple[int, ...]]:
@@ -144,8 +106,10 @@ def run(case: Case) -> dict[str, Any]:
     inputs = [item.tensor for item in guarded] + ([] if bias is None else [bias])
     before = [tensor.clone() for tensor in inputs]
     upstream = random(inputs[0].shape, dtype, case.layout)
-    compute = by_autograd if case.autograd else by_launches
-    mine, lse, intact = compute(inputs, bias is not None, upstream.tensor, problem, case.layout)
+    if case.autograd:
+        mine, lse, intact = by_autograd(inputs, bias is not None, upstream.tensor, problem)
+    else:
+        mine, lse, intact = by_launches(inputs[:3], bias, upstream.tensor, problem, case.layout)
     exact, exact_lse = by_reference(inputs, bias is not None, upstream.tensor, problem, torch.float64)
     theirs = by_own(inputs, bias is not None, upstream.tensor, problem)
     names = ("out", "dq", "dk", "dv", "dbias")[: len(exact)]
@@ -163,37 +127,7 @@ def error(value: torch.Tensor, truth: torch.Tensor) -> float:
     return float((value.double() - truth).norm() / truth.norm().clamp_min(1e-30)) if truth.numel() else 0.0
 
 
-def lse_error(value: torch.Tensor, truth: torch.Tensor) -> float:
-    """The largest error, absolute for small log-sum-exps and relative for others; NaN where only one is infinite."""
-    if not torch.equal(value.isinf(), truth.isinf()):
-        return NAN
-    finite = ~truth.isinf()
-    off = (value[finite].double() - truth[finite]).abs() / truth[finite].abs().clamp_min(1.0)
-    return float(off.max()) if off.numel() else 0.0
-
-
-Answer = tuple[list[torch.Tensor], torch.Tensor, bool]
-
-
-def by_launches(
-    inputs: list[torch.Tensor], biased: bool, upstream: torch.Tensor, problem: Problem, layout: str
-) -> Answer:
-    """By the launches themselves. Everything that they fill is NaN before, and guarded."""
-    q, k, v = inputs[:3]
-    bias = inputs[3] if biased else None
-    out, dq, dk, dv = (Guarded(tensor.shape, q.dtype, layout) for tensor in (q, q, k, v))
-    dbias = Guarded(bias.shape, q.dtype, "heads", 0.0) if bias is not None else None
-    lse = Guarded(row_sums(q).shape, torch.float32)
-    forward(q, k, v, bias, problem, out.tensor, lse.tensor)
-    gradients = [dq.tensor, dk.tensor, dv.tensor, None if dbias is None else dbias.tensor]
-    backward(q, k, v, bias, problem, out.tensor, lse.tensor, upstream, *gradients)
-    filled = [out, dq, dk, dv, *([] if dbias is None else [dbias])]
-    return [item.tensor for item in filled], lse.tensor, all(item.intact for item in (*filled, lse))
-
-
-def by_autograd(
-    inputs: list[torch.Tensor], biased: bool, upstream: torch.Tensor, problem: Problem, layout: str
-) -> Answer:
+def by_autograd(inputs: list[torch.Tensor], biased: bool, upstream: torch.Tensor, problem: Problem) -> Answer:
     """Through PyTorch, which here fills the memory that it hands out with NaN."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     out, lse = attention_with_lse(*leaves[:3], leaves[3] if biased else None, problem)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.contents import changed, mutated
 from tests.strategies import LAW, toml_text
 from txtdb.faults import Fault
-from txtdb.model.archs import Arch, find_arch, read_archs, split_archs
+from txtdb.model.archs import Arch, find_arch, keeps_resources, read_archs, split_archs
 
 ARCHS: dict[str, Any] = {
     "arch": {
@@ -46,6 +46,7 @@ WRONG_ARCHS: dict[str, tuple[dict[str, Any], str]] = {
         "`gfxa` names both gfxA and gfxB",
     ),
     "empty alias": (changed(ARCHS, ("arch", "gfxA", "aliases"), [" "]), "arch gfxA: an alias is empty"),
+    "resources of no bool": (ARCHS | {"resources": "yes"}, "`resources` must be true or false"),
     "odd name": (changed(ARCHS, ("arch", "a/b"), {}), "arch a/b: `a/b` is no name"),
 }
 
@@ -55,6 +56,20 @@ def test_wrong_archs(case: str) -> None:
     content, message = WRONG_ARCHS[case]
     faults = read_archs(toml_text(content).encode(), "archs.toml")[1]
     assert message in [fault.message for fault in faults]
+
+
+@pytest.mark.parametrize(
+    ("text", "keeps"),
+    [
+        ("resources = true\n[arch.a]\n", True),
+        ("resources = false\n", False),
+        ("[arch.resources]\n", False),
+        ("=", False),
+    ],
+)
+def test_whether_a_database_keeps_resource_files(text: str, keeps: bool) -> None:
+    assert keeps_resources(text.encode()) is keeps
+    assert text == "=" or read_archs(text.encode(), "archs.toml")[1] == []
 
 
 KNOWN, _ = read_archs(toml_text(ARCHS).encode(), "archs.toml")

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import txtdb
-from tools.tables.writing import ORIGIN, REST
+from tools.tables.writing import REST, origin
 
 REPO = Path(__file__).resolve().parents[2]
+
+MODELLED = origin("sm_90")
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
@@ -69,7 +71,7 @@ def test_tables_are_made_once(root: Path) -> None:
 def test_a_measured_table_stays_and_a_patch_has_the_rest(root: Path) -> None:
     make(root)
     own = root / "sm_90" / "attn_fwd.txtdb"
-    text = own.read_text().replace(f"#! origin {ORIGIN}", "#! origin measured here")
+    text = own.read_text().replace(f"#! origin {origin('sm_90')}", "#! origin measured here")
     own.write_text(re.sub(r"\[fp16 .*(?=#! end)", "", text, flags=re.DOTALL))
     before = own.read_bytes()
     said = make(root)
@@ -78,7 +80,7 @@ def test_a_measured_table_stays_and_a_patch_has_the_rest(root: Path) -> None:
     assert own.read_bytes() == before
     assert [line for line in patch.read_text().splitlines() if line.startswith("[")] == ["[fp16 0 64 false false 0]"]
     table = txtdb.load(root)["sm_90"]["attn_fwd"]
-    for dtype, origin in (("bf16", "measured here"), ("fp16", ORIGIN)):
+    for dtype, said in (("bf16", "measured here"), ("fp16", MODELLED)):
         at = {"Q_dtype": dtype, "CAUSAL_TYPE": 0, "BLOCK_DMODEL": 64, "ENABLE_DROPOUT": False, "PADDED_HEAD": False}
-        assert origin in str(table.explain(**at, BIAS_TYPE=0, Max_seqlen_q=512, Max_seqlen_k=512))
+        assert said in str(table.explain(**at, BIAS_TYPE=0, Max_seqlen_q=512, Max_seqlen_k=512))
     assert make(root).stdout == ""

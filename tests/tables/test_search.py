@@ -13,7 +13,8 @@ from codegen.aot.result import OK, OUT_OF_RESOURCES, Binary
 from codegen.aot.sources import sources
 from tools.tables.candidates import candidates, estimate
 from tools.tables.devices import DEVICES
-from tools.tables.search import HOPE, Search, make_search
+from tools.tables.models import trust
+from tools.tables.search import Search, make_search
 
 AMD = Path(__file__).resolve().parents[2] / "amd"
 
@@ -64,7 +65,7 @@ def test_a_compiled_candidate_stops_the_search_of_slower_ones(search: Search) ->
     search.results[first] = compiled(int(need.registers[first]), 0, int(need.shared[first]))
     best = search.times()[first]
     for place in search.hopeful():
-        assert (search.times()[place] * HOPE < best).any()
+        assert (search.times()[place] * trust(search.device).hope < best).any()
 
 
 def test_what_failed_is_never_chosen(search: Search) -> None:

@@ -162,11 +162,15 @@ def describe(
     faults: Mapping[tuple[CellKey | None, ConfigKey], Iterable[Mapping[str, Any]]] | None = None,
     errors: Mapping[ConfigKey, float] | None = None,
     noise: Mapping[str, float] | None = None,
+    watts: Mapping[CellKey, Mapping[ConfigKey, float]] | None = None,
     cells: Iterable[CellKey] = CELLS,
     also: Iterable[Mapping[str, Any]] = (),
     **more: Any,
 ) -> dict[str, Any]:
-    """The description of a simulated device. A fault of the cell None strikes in all; `also` are further cells."""
+    """The description of a simulated device. A fault of the cell None strikes in all; `also` are further cells.
+
+    Configs draw 400 W where `watts` says nothing else.
+    """
     struck = faults or {}
 
     def candidate(cell: CellKey, place: int, config: ConfigKey) -> dict[str, Any]:
@@ -175,6 +179,7 @@ def describe(
             "config": {"BLOCK_M": config[0], "num_warps": config[1]},
             "ns": float(times.get(cell, {}).get(config, 1000 + 50 * place)),
             "error": (errors or {}).get(config, 0.1),
+            "watts": (watts or {}).get(cell, {}).get(config, 400.0),
             "faults": own,
         }
 

@@ -7,20 +7,33 @@ import json
 import os
 import re
 from dataclasses import replace
+from statistics import mean
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from tests.tune.bench import CELLS, SCHEMA, TABLE, listed, make_bench
+from tests.tune.bench import CELLS, CONFIGS, SCHEMA, TABLE, listed, make_bench
 from tests.tune.power_fakes import FakeSettings
 from txtdb.cli import main, tuning
+from txtdb.evidence.files import evidence_digest
 from txtdb.evidence.policy import Policy, described
-from txtdb.tune import clocks, journal
+from txtdb.tune import clocks, job, journal, publish
 from txtdb.tune.devices import DeviceMissing
+from txtdb.tune.measuring import Measurer
 
 CELL, OTHER = CELLS[0], CELLS[1]
 TIMES = {CELL: {(64, 2): 800.0}}
+# All others draw 400 W.
+FRUGAL = {CELL: {(32, 4): 200.0}}
+# An exhaustive search that is soon over.
+SHORT = ("--set", "measurement.calls=20", "--set", "finalists.rounds=3", "--set", "finalists.calls=5")
 EMPTY = "#! txtdb 1\n#! iface attn_fwd\n#! arch gfxA\n#! origin hand test\n#! end\n"
+
+
+def watts_of(evidence: Any) -> list[float]:
+    """The mean watts of each entrant of the first cell."""
+    return [mean(reading["windows"]) for reading in evidence["cells"][0]["watts"]]
 
 
 def invoke(*words: str) -> tuple[int, str]:
@@ -225,18 +238,133 @@ def test_a_comparison_that_finds_a_cell_slower_says_so(tmp_path):
     assert "slower than before: 1 cell" in done.out
 
 
-def test_energy_decides_where_it_is_asked_for(tmp_path):
-    made = make_bench(tmp_path, {CELL: {(64, 2): 950.0, (32, 4): 990.0}})
+def with_device_arch(made, arch):
     description = json.loads(made.device.read_text(encoding="utf-8"))
-    for candidate in description["cells"][0]["candidates"]:
-        candidate["watts"] = 200.0 if candidate["config"] == {"BLOCK_M": 32, "num_warps": 4} else 400.0
-    made.device.write_text(json.dumps(description), encoding="utf-8")
+    made.device.write_text(json.dumps({**description, "device": {"name": "some", "arch": arch}}), encoding="utf-8")
+
+
+def test_a_device_of_another_arch_is_refused_before_anything_is_measured(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    with_device_arch(made, "sm_90")
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert (done.code, list(made.journals.glob("*"))) == (2, [])
+    assert "--arch: error: the device is sm_90, not gfxA [device]" in done.err
+    assert "tune what it is (--root, --arch), or name another device with --device" in done.err
+
+
+@pytest.mark.parametrize("stated", ["gfxA", "GFXA:sramecc+:xnack-", "MI9"])
+def test_a_device_of_the_arch_is_taken_by_each_of_its_names_and_stays_in_the_evidence(tmp_path, stated):
+    made = make_bench(tmp_path, TIMES, files={"archs.toml": '[arch.gfxA]\naliases = ["MI9"]\n[arch.gfxB]\n'})
+    with_device_arch(made, stated)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert made.evidence()["device"]["arch"] == stated
+    assert invoke("verify", str(made.root))[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--repair"])
+def test_a_run_whose_evidence_nobody_could_read_is_refused_before_it_starts(tmp_path, monkeypatch, option):
+    monkeypatch.setattr(job, "MAX_BYTES", 1 << 12)
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--all", option)
+    assert (done.code, made.journals.exists()) == (2, False)
+    assert "18 cells make about 0 MiB of evidence" in done.err
+    assert "split the run into 12 or more: by --keys, each with another --name" in done.err
+
+
+def test_evidence_that_became_too_large_is_not_published_and_nothing_is_lost(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "MAX_BYTES", 2000)
+        done = made.tune("--cells", listed(tmp_path, CELL, OTHER))
+    assert (done.code, made.patches()) == (1, {})
+    assert "bytes, and a file holds 2,000 [size]" in done.err
+    assert "nothing is measured again" in done.err
+    before = len(made.records())
+    assert made.tune("--cells", listed(tmp_path, CELL), "--name", "part").code == 0
+    assert len(made.records()) == before
+
+
+def test_energy_decides_where_it_is_asked_for(tmp_path):
+    made = make_bench(tmp_path, {CELL: {(64, 2): 950.0, (32, 4): 990.0}}, watts=FRUGAL)
     assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
     assert "a = 32 4" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
     evidence = made.evidence()
-    assert evidence["cells"][0]["watts"] == [400.0, 400.0, 400.0, 200.0, 400.0, 400.0]
-    assert evidence["cells"][0]["entrants"][0][3] == "power: simulated"
+    assert watts_of(evidence) == pytest.approx([400.0, 400.0, 400.0, 200.0, 400.0, 400.0], rel=0.01)
+    reading = evidence["cells"][0]["watts"][3]
+    assert (reading["path"], reading["updates"], reading["dropped"], reading["reliable"]) == ("graph", 30, 0, True)
+    assert evidence["cells"][0]["entrants"][0][3] == "power: graph"
+    assert evidence["contract"]["power"]["updates"] == 10
+    assert evidence["cells"][0]["decision"]["floor_pct"] > 0.3
     assert invoke("verify", str(made.root))[0] == 0
+
+
+def test_where_time_decides_the_contract_has_nothing_of_power(tmp_path):
+    made = make_bench(tmp_path)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert "power" not in made.evidence()["contract"]
+    assert "power" not in made.records()[0]["identity"]["contract"]
+
+
+def test_row_091_readings_that_throttled_or_say_too_little_do_not_rank(tmp_path):
+    """The most frugal candidate throttles all the time, the next one in one window of three."""
+    faults = {
+        (CELL, (32, 4)): [{"stage": "power", "kind": "throttle"}],
+        (CELL, (64, 2)): [{"stage": "power", "kind": "throttle", "first": 0, "last": 0}],
+    }
+    made = make_bench(tmp_path, watts={CELL: {(32, 4): 100.0, (64, 2): 200.0}}, faults=faults)
+    assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
+    cell = made.evidence()["cells"][0]
+    assert cell["decision"]["winner"] == 4
+    assert [(reading["dropped"], len(reading["windows"])) for reading in cell["watts"][3:5]] == [(3, 0), (1, 2)]
+    assert cell["entrants"][3][3] == "power: graph, 3 of 3 windows dropped, not reliable"
+    assert 3 not in {standing["entrant"] for standing in cell["decision"]["standings"]}
+    assert invoke("verify", str(made.root))[0] == 0
+
+
+def test_a_sensor_that_is_too_slow_ranks_nothing(tmp_path):
+    made = make_bench(tmp_path, watts=FRUGAL, sensor={"update_s": 2.0})
+    done = made.tune("--cells", listed(tmp_path, CELL), "--select", "energy")
+    cell = made.evidence()["cells"][0]
+    assert [reading["reliable"] for reading in cell["watts"]] == [False] * 6
+    assert (done.code, cell["decision"]["reason"], made.patches()) == (1, "no-valid-candidate", {})
+
+
+def test_a_candidate_that_cannot_be_captured_is_not_ranked_with_those_that_can(tmp_path):
+    """By what was read it would be the most frugal one by far."""
+    faults = {(CELL, (32, 4)): [{"stage": "power", "kind": "eager", "message": "it copies to the host"}]}
+    made = make_bench(tmp_path, watts=FRUGAL, faults=faults)
+    assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
+    cell = made.evidence()["cells"][0]
+    assert cell["entrants"][3][3] == "power: eager (it copies to the host)"
+    assert mean(cell["watts"][3]["windows"]) < 250
+    assert (cell["decision"]["outcome"], cell["decision"]["winner"]) == ("retained", 0)
+
+
+def test_the_variable_that_forces_single_launches_starts_another_journal(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, {CELL: {(32, 4): 990.0}}, watts=FRUGAL)
+    options = ("--cells", listed(tmp_path, CELL), "--select", "energy")
+    monkeypatch.delenv("TXTDB_EAGER", raising=False)
+    assert made.tune(*options, "--compare", str(made.root)).code == 0
+    assert made.tune(*options).code == 0
+    graphs = {path.name for path in made.journals.glob("*.journal")}
+    journal = next(iter(graphs))
+    monkeypatch.setenv("TXTDB_EAGER", "1")
+    assert made.tune(*options, "--name", "eager").code == 0
+    assert len({path.name for path in made.journals.glob("*.journal")} - graphs) == 1
+    evidence = made.evidence("eager")
+    assert evidence["contract"]["power"]["eager"] is True
+    assert {reading["path"] for reading in evidence["cells"][0]["watts"]} == {"eager"}
+    refused = made.tune(*options, "--journal", str(made.journals / journal))
+    assert (refused.code, "this journal is of another run: contract is" in refused.err) == (2, True)
+
+
+def test_a_gain_by_noise_of_the_sensor_is_not_published(tmp_path):
+    """All draw the same; 40 % of noise for each update makes one look better by more than the bar."""
+    made = make_bench(tmp_path, {CELL: dict.fromkeys(CONFIGS, 1000.0)}, sensor={"noise_pct": 40.0})
+    assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
+    decision = made.evidence()["cells"][0]["decision"]
+    assert (decision["outcome"], decision["reason"]) == ("retained", "below-bar")
+    assert decision["bar_pct"] == decision["floor_pct"] > decision["gain_pct"] > 3
 
 
 def test_watts_are_not_read_of_what_is_slower_by_far(tmp_path):
@@ -245,7 +373,9 @@ def test_watts_are_not_read_of_what_is_slower_by_far(tmp_path):
     made = make_bench(tmp_path, {CELL: times})
     assert made.tune("--cells", listed(tmp_path, CELL), "--select", "energy").code == 0
     evidence = made.evidence()["cells"][0]
-    assert evidence["watts"] == [100.0, None, 100.0, 100.0, 100.0, 100.0]
+    assert [None if reading is None else reading["path"] for reading in evidence["watts"]] == [
+        "graph", None, "graph", "graph", "graph", "graph",
+    ]  # fmt: skip
     assert evidence["entrants"][1][3] == "power: not read, 2.3 times slower than the fastest"
     assert evidence["decision"]["outcome"] == "published"
     asked = [record["config"] for record in made.records() if record.get("step") == "power"]
@@ -387,11 +517,66 @@ def test_trials_of_equals_are_kept_in_the_evidence_and_measured_once(tmp_path):
     assert len(made.records()) == size
 
 
+@pytest.mark.parametrize("strategy", ["race", "exhaustive"])
+def test_a_run_that_published_finds_its_trials_again_under_the_new_incumbent(tmp_path, monkeypatch, strategy):
+    made = make_bench(tmp_path, TIMES)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "4", "--strategy", strategy, *SHORT)
+    assert made.tune(*options).code == 0
+    assert "attn_fwd.0010-tuned.dbpatch" in made.patches()
+    size = len(made.records())
+    monkeypatch.setattr(Measurer, "check", None)
+    monkeypatch.setattr(Measurer, "time", None)
+    assert made.tune(*options, "--name", "again").code == 0
+    assert len(made.records()) == size
+    assert made.evidence("again")["calibration"] == made.evidence()["calibration"]
+
+
+def test_more_trials_are_of_the_config_that_the_first_ones_had(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate")
+    made.tune(*options, "2")
+    made.tune(*options, "4", "--name", "again")
+    trials = [record for record in made.records() if record["is"] == "trial"]
+    subjects = [record for record in made.records() if record["is"] == "subject"]
+    assert [trial["trial"] for trial in trials] == ["equals 0", "equals 1", "twin 0", "equals 2", "equals 3"]
+    assert [subject["config"] for subject in subjects] == [[16, 2]]
+    assert len(made.evidence("again")["calibration"]["trials"]) == 5
+
+
+def test_trials_are_by_the_strategy_of_the_run(tmp_path):
+    made = make_bench(tmp_path)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "2", "--strategy", "exhaustive", *SHORT)
+    assert made.tune(*options).code == 0
+    trials = made.evidence()["calibration"]["trials"]
+    assert [(trial["twin"], trial["labels"], trial["strategy"]) for trial in trials] == [
+        (False, 4, "exhaustive"),
+        (False, 4, "exhaustive"),
+        (True, 2, "exhaustive"),
+    ]
+    assert [[len(times) for times in trial["depth"]] for trial in trials] == [[20] * 4, [20] * 4, [20] * 2]
+    assert {len(trial["blocks"]) for trial in trials} == {3}
+
+
+def test_a_sample_of_a_published_run_s_trial_that_was_changed_is_found(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL), "--calibrate", "4").code == 0
+    assert invoke("verify", str(made.root))[0] == 0
+    evidence, patch = made.root / "gfxA" / "evidence" / "tuned.json", made.root / "gfxA" / "attn_fwd.0010-tuned.dbpatch"
+    before = evidence.read_bytes()
+    content = json.loads(before)
+    content["calibration"]["trials"][0]["blocks"][0]["times"][0][0] += 1.0
+    evidence.write_text(json.dumps(content), encoding="utf-8")
+    old, new = evidence_digest(before), evidence_digest(evidence.read_bytes())
+    patch.write_text(patch.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    code, out = invoke("verify", str(made.root))
+    assert (code, "[bar-changed]" in out, "calibration total_ns is stated as" in out) == (1, True, True)
+
+
 def test_trials_are_spread_over_some_cells_that_lie_apart(tmp_path):
     made = make_bench(tmp_path)
     assert made.tune("--all", "--calibrate", "16", "--set", "race.max_blocks=20").code == 0
     trials = [record for record in made.records() if record["is"] == "trial"]
-    cells = {record["of"].partition(":")[0] for record in trials}
+    cells = {record["of"] for record in trials}
     assert (len(trials), len(cells)) == (20, 8)
     assert {cell.split()[0] for cell in cells} == {"64", "128"}
 
@@ -431,6 +616,7 @@ def test_the_policy_is_shown_with_a_reason_for_each_number():
         (("--keys", ","), "no key is named"),
         (("--all", "--evidence-out", f"{__file__}/evidence.json"), "no file can be written here"),
         (("--all", "--device", "simulated:nowhere.json"), "nowhere.json"),
+        (("--all", "--calibrate", "9", "--select", "energy"), "--calibrate finds the bar of times"),
         (("--all", "--device", "gpu"), "[device]"),
         (("--all", "--device", "gpus"), "no device is called `gpus`; did you mean gpu?"),
     ],

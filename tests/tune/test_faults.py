@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.tune.bench import CELLS, CONFIGS, Bench, listed, make_bench
+from txtdb.tune.measuring import Measurer
 
 CELL, OTHER = CELLS[0], CELLS[1]
 FAST, GOOD = (64, 4), (64, 2)
@@ -141,7 +142,13 @@ def test_row_060_an_interrupt_ends_the_run_cleanly_and_it_goes_on_later(tmp_path
     assert process.returncode == 1
     assert "stopped: the same command goes on from here" in out
     assert made.patches() == {}
-    assert made.evidence()["state"] == "partial 1/2"
+    evidence = made.evidence()
+    assert evidence["state"] == "partial 1/2"
+    found = [
+        (cell["at"]["seqlen_k"], cell["decision"]["outcome"], cell["decision"]["reason"]) for cell in evidence["cells"]
+    ]
+    assert found == [(64, "published", "gain"), (128, "unmeasured", "stopped")]
+    assert "not measured: 1 cell" in out and "not_run" not in out
     assert made.measurements() > 0
 
 
@@ -250,6 +257,65 @@ def test_a_winner_that_is_wrong_at_another_shape_of_its_bin_does_not_win(tmp_pat
     assert done.code == 0
     assert status_of(made, FAST) == ("wrong_result", "wrong at 65,65, another shape of its bin")
     assert winner_of(made) == list(GOOD)
+
+
+STAYS = {CELL: {(16, 2): 700.0, GOOD: 800.0}}
+WRONG_ELSEWHERE = {"stage": "confirm", "kind": "value", "value": 3.0}
+
+
+@pytest.mark.parametrize("strategy", ["race", "exhaustive"])
+def test_an_incumbent_that_would_stay_and_is_wrong_elsewhere_in_its_bin_is_replaced(tmp_path, strategy):
+    made = make_bench(tmp_path, STAYS, faults={(CELL, (16, 2)): [WRONG_ELSEWHERE]})
+    done = made.tune("--cells", listed(tmp_path, CELL), "--strategy", strategy)
+    assert done.code == 0
+    assert "because the incumbent failed: wrong_result (wrong at 1,1, another shape of its bin)" in done.out
+    assert (winner_of(made), made.evidence()["cells"][0]["decision"]["reason"]) == (list(GOOD), "incumbent-failed")
+    assert "a = 64 2" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+
+
+def test_an_incumbent_that_stays_below_the_bar_is_confirmed_once(tmp_path):
+    made = make_bench(tmp_path, {CELL: {(16, 2): 700.0, GOOD: 690.0}})
+    for name in ("once", "again"):
+        assert made.tune("--cells", listed(tmp_path, CELL), "--name", name).code == 0
+    assert made.evidence("again")["cells"][0]["decision"]["reason"] == "below-bar"
+    verdicts = [record for record in made.records() if record["is"] == "verdict" and record["step"] == "confirm"]
+    assert [(record["config"], record["status"]) for record in verdicts] == [("BLOCK_M=16 num_warps=2", "ok")]
+    begun = [record for record in made.records() if record["is"] == "begin" and record["step"] == "confirm"]
+    assert len(begun) == 3, "the smallest shape of the bin, one in the middle, and the last odd one"
+
+
+def test_a_cell_whose_every_candidate_is_wrong_elsewhere_has_none(tmp_path):
+    made = make_bench(tmp_path, STAYS, faults={(CELL, config): [WRONG_ELSEWHERE] for config in CONFIGS})
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 1
+    assert made.evidence()["cells"][0]["decision"]["outcome"] == "failed"
+
+
+def test_a_comparison_confirms_nothing(tmp_path):
+    made, before = make_bench(tmp_path, TIMES), make_bench(tmp_path / "before")
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert made.tune("--all", "--compare", str(before.root), "--name", "compared").code == 0
+    (path,) = [path for path in made.journals.glob("*.journal") if '"compare"' in path.read_text(encoding="utf-8")]
+    assert '"confirm"' not in path.read_text(encoding="utf-8")
+
+
+def test_each_round_of_the_finalists_has_a_fresh_worker(tmp_path, monkeypatch):
+    """And all entrants of a round the same one, for they are compared."""
+    workers: list[object] = []
+    time_it = Measurer.time
+
+    def noted(self: Measurer, *given: Any, **more: Any) -> Any:
+        found = time_it(self, *given, **more)
+        workers.append(self._worker)
+        return found
+
+    monkeypatch.setattr(Measurer, "time", noted)
+    made = make_bench(tmp_path, TIMES)
+    made.settings = (*made.settings, "finalists.count=2")
+    assert made.tune("--cells", listed(tmp_path, CELL), "--strategy", "exhaustive").code == 0
+    rounds = [workers[len(CONFIGS) + 3 * number :][:3] for number in range(7)]
+    assert len(workers) == len(CONFIGS) + 3 * 7, "the two fastest, and the incumbent"
+    assert all(len(set(map(id, one))) == 1 for one in rounds)
+    assert len({id(one[0]) for one in rounds} | {id(workers[0])}) == 8
 
 
 def test_throttled_measurements_are_made_again_and_counted(tmp_path):

@@ -120,7 +120,8 @@ class Whole:
     iface = "some_kernel"
     asks = restored = zeroed = ()
     def _any(self, *args): ...
-    source = narrow = timing_problem = accuracy_problems = arguments = compile = call = results = _any
+    source = functional_source = _any
+    narrow = timing_problem = accuracy_problems = confirmation_problems = arguments = compile = call = results = _any
     reference = tolerance = policy = _any
 class Part:
     iface = "some_kernel"
@@ -138,7 +139,7 @@ def test_a_tunable_is_found_by_its_interface(offered):
 
 def test_a_tunable_that_lacks_something_is_refused_whole(offered):
     offered(WHOLE, some_kernel="Part")
-    with pytest.raises(TypeError, match="is no tunable: it has no policy, source, narrow, timing_problem"):
+    with pytest.raises(TypeError, match="it has no policy, source, functional_source, narrow, timing_problem"):
         find_tunable("some_kernel")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from dataclasses import asdict, replace
 
 import pytest
 
 from tests.tune.power_fakes import FakeSensor, FakeWork, World
-from txtdb.tune.power import EAGER_VARIABLE, Reading, Sampling, path_text, sample
+from txtdb.model.evidence import Reading
+from txtdb.tune.power import EAGER_VARIABLE, Sampling, path_text, power_contract, reading_of, sample
 
 USUAL = Sampling()
 
@@ -58,13 +61,11 @@ def test_long_calls_launched_one_by_one_need_no_correction() -> None:
 
 def test_the_path_tells_the_reason_and_what_was_dropped() -> None:
     world = World()
-    assert path_text(sampled(FakeWork(world, 1e-3), FakeSensor(world)).as_json()) == "power: graph"
+    assert path_text(sampled(FakeWork(world, 1e-3), FakeSensor(world))) == "power: graph"
     world = World()
     reading = sampled(FakeWork(world, 2e-3, refusal="it copies"), FakeSensor(world, throttled=[2]))
-    assert path_text(reading.as_json()) == "power: eager (it copies), 1 of 3 windows dropped"
-    assert path_text({**reading.as_json(), "reliable": False, "dropped": 3}).endswith(
-        "3 of 3 windows dropped, not reliable"
-    )
+    assert path_text(reading) == "power: eager (it copies), 1 of 3 windows dropped"
+    assert path_text(replace(reading, reliable=False, dropped=3)).endswith("3 of 3 windows dropped, not reliable")
 
 
 def test_each_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -113,3 +114,29 @@ def test_row_091_when_all_trials_are_throttled_there_are_no_watts() -> None:
     world = World()
     reading = sampled(FakeWork(world, 1e-3), FakeSensor(world, throttled=range(99)))
     assert (reading.watts, reading.dropped, reading.reliable) == (None, 3, False)
+
+
+def test_row_091_a_single_window_says_nothing_of_its_noise() -> None:
+    world = World()
+    reading = sampled(FakeWork(world, 1e-3), FakeSensor(world, throttled=(1, 3)))
+    assert (len(reading.windows), reading.updates, reading.reliable) == (1, USUAL.updates, False)
+
+
+def test_each_window_has_watts_of_its_own() -> None:
+    world = World()
+    reading = sampled(FakeWork(world, 1e-3), FakeSensor(world, throttled=[2]))
+    assert reading.windows == pytest.approx([500.0, 500.0], rel=0.01)
+    assert reading.watts == pytest.approx(sum(reading.windows) / 2)
+
+
+def test_a_reading_survives_json() -> None:
+    world = World()
+    reading = sampled(FakeWork(world, 1e-3), FakeSensor(world))
+    assert reading_of(json.loads(json.dumps(asdict(reading)))) == reading
+
+
+def test_the_contract_of_watts_has_the_sampling_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert power_contract(Sampling(updates=7))["updates"] == 7
+    assert power_contract(USUAL) == {**asdict(USUAL), "eager": False}
+    monkeypatch.setenv(EAGER_VARIABLE, "1")
+    assert power_contract(USUAL)["eager"] is True

@@ -63,31 +63,47 @@ LINES = {
 def test_each_outcome_has_its_line(schema, name):
     cell, expected = LINES[name]
     lines: list[str] = []
-    Progress(schema, [plan()], lines.append, lines.append, lambda: 0.0).cell(plan(), cell)
+    Progress(schema, [plan()], lines.append, lines.append, lambda: 0.0, 60.0).cell(plan(), cell)
     assert lines == [f"[1/1] head_dim=64 seqlen_q=64 seqlen_k=64: {expected}"]
 
 
 def test_row_065_the_time_that_is_left_is_told_now_and_then(schema):
     now = [0.0]
     told: list[str] = []
-    progress = Progress(schema, [plan()] * 4, lambda line: None, told.append, lambda: now[0])
+    progress = Progress(schema, [plan()] * 4, lambda line: None, told.append, lambda: now[0], 100.0)
     for moment in (1.0, 11.0, 12.0):
         now[0] = moment
         progress.tick()
     progress.cell(plan(), LINES["kept"][0])
     now[0] = 30.0
     progress.tick()
-    assert told == ["0/4 cells, 2 measurements", "1/4 cells, 4 measurements, about 2 min left"]
+    assert told == [
+        "0/4 cells, 2 measurements, about 89 s left by the estimate",
+        "1/4 cells, 4 measurements, about 2 min left",
+    ]
 
 
 def test_cells_that_the_journal_had_do_not_make_the_rest_look_short(schema):
     now = [0.0]
     told: list[str] = []
-    progress = Progress(schema, [plan()] * 3, lambda line: None, told.append, lambda: now[0])
+    progress = Progress(schema, [plan()] * 3, lambda line: None, told.append, lambda: now[0], 60.0)
     progress.cell(plan(), LINES["kept"][0])
     now[0] = 20.0
     progress.tick()
-    assert told == ["1/3 cells, 1 measurements"]
+    assert told == ["1/3 cells, 1 measurements, about 20 s left by the estimate"]
+
+
+def test_a_run_that_takes_longer_than_the_estimate_says_so(schema):
+    now = [0.0]
+    told: list[str] = []
+    progress = Progress(schema, [plan()], lambda line: None, told.append, lambda: now[0], 15.0)
+    for moment in (10.0, 20.0):
+        now[0] = moment
+        progress.tick()
+    assert told == [
+        "0/1 cells, 1 measurements, about 5 s left by the estimate",
+        "0/1 cells, 2 measurements, longer than the estimate of 15 s",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from tests.evidence.cells import readings
 from tests.evidence.made import by_hand, config, decided, raced, run_of, schema, unraced, wide_palette
 from tests.review.browser import Page, open_page
 from tests.review.hostile import HOSTILE, MARKS
@@ -140,7 +141,9 @@ def test_a_line_is_the_geometric_mean_of_ratios_so_far() -> None:
 def test_energy_is_compared_where_it_decides() -> None:
     cell = unraced()
     blocks = (Block((0, 1), ((10.0,), (20.0,))),)
-    measured = replace(cell, entrants=(*cell.entrants, *unraced("a").entrants), blocks=blocks, watts=(300.0, 100.0))
+    measured = replace(
+        cell, entrants=(*cell.entrants, *unraced("a").entrants), blocks=blocks, watts=readings(300.0, 100.0)
+    )
     made = by_hand(measured, 0)
     lines = race_lines(made)
     assert lines is not None
@@ -152,7 +155,7 @@ def test_watts_of_a_small_device_are_watts() -> None:
     """Half a watt is power, though half a nanosecond is no time; zero is neither."""
     cell = unraced()
     blocks = (Block((0, 1), ((10.0,), (20.0,))),)
-    measured = replace(cell, entrants=(*cell.entrants, *unraced("a").entrants), blocks=blocks, watts=(0.5, 0.0))
+    measured = replace(cell, entrants=(*cell.entrants, *unraced("a").entrants), blocks=blocks, watts=readings(0.5, 0.0))
     assert block_values(measured, 0) == {0: 5.0}
 
 
@@ -222,7 +225,9 @@ def test_times_that_are_none_do_not_break_it() -> None:
     cell = unraced()
     times = ((math.nan,), (0.0,), ())
     entrants = (*cell.entrants, *unraced("a").entrants, *unraced("c").entrants)
-    measured = replace(cell, entrants=entrants, blocks=(Block((0, 1, 2), times),), depth=times, watts=(None, 1.0, 0.0))
+    measured = replace(
+        cell, entrants=entrants, blocks=(Block((0, 1, 2), times),), depth=times, watts=readings(None, 1.0, 0.0)
+    )
     page = report_page(run_of([decided(measured)]), arch_schema())
     assert "There is no block with a valid time." in page
 

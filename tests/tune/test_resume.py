@@ -253,6 +253,22 @@ def test_an_added_candidate_of_an_exhaustive_search_gets_its_depth_and_the_final
     assert len([record for record in new if record["stage"] >= 0]) == 7 * 3
 
 
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_finalists_rounds_that_end_anywhere_are_taken_up_there(tmp_path, left):
+    """Also amid a round: what of it was measured stays, and the rest is measured in a new process."""
+    made = make_bench(tmp_path, {CELLS[0]: {(64, 2): 700.0, (64, 4): 690.0}})
+    made.settings = (*made.settings, "finalists.count=2")
+    options = ("--cells", listed(tmp_path, CELLS[0]), "--strategy", "exhaustive")
+    assert made.tune(*options).code == 0
+    whole, count, path = made.patches(), made.measurements(), made.journal()
+    lines = path.read_bytes().splitlines(keepends=True)
+    ends = [place for place, text in enumerate(lines) if b'"is":"times"' in text and b'"stage":0' in text]
+    path.write_bytes(b"".join(lines[: ends[5 + left] + 1]))
+    forget(made)
+    assert made.tune(*options).code == 0
+    assert (made.patches(), made.measurements()) == (whole, count)
+
+
 def test_two_tuners_do_not_write_one_journal(tmp_path):
     made = make_bench(tmp_path, TIMES)
     cells = listed(tmp_path, CELLS[0])

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, median, stdev
 from typing import Any
 
 import pytest
 
-from txtdb.model.evidence import Status
-from txtdb.tune.description import Description, read_description
+from txtdb.model.evidence import Reading, Status
+from txtdb.tune.description import Description, Sensor, read_description
 from txtdb.tune.device import CandidateFault, Device, Task
-from txtdb.tune.simulate import NotDescribed, SimulatedDevice, SimulatedSensor, open_simulated
+from txtdb.tune.power import EAGER_VARIABLE
+from txtdb.tune.simulate import NotDescribed, SimulatedDevice, open_simulated
+from txtdb.tune.simulated_power import SimulatedSensor, Timeline
 
 TASK = Task("attn_fwd", "gfxB", {"dtype": "fp16"}, {"seqlen_q": 64})
 FAST, SLOW = {"block": 64}, {"block": 32}
@@ -95,11 +98,12 @@ def test_the_order_of_names_does_not_matter() -> None:
     assert made.time(turned, {"y": 2, "x": 1}, 0, 3, 4) == made.time(straight, {"x": 1, "y": 2}, 0, 3, 4)
 
 
-def test_a_check_is_answered_at_all_sizes_of_a_bin() -> None:
+def test_a_confirmation_is_answered_at_all_sizes_of_a_bin() -> None:
     smaller = Task("attn_fwd", "gfxB", TASK.functional, {"seqlen_q": 33})
     made = device({"stage": "confirm", "kind": "value", "value": 1.5})
-    assert (made.check(TASK, FAST), made.check(smaller, FAST), made.check(smaller, SLOW)) == (0.25, 1.5, 0.0)
-    for ask in (made.compile, lambda task, config: made.time(task, config, 0, 1, 0)):
+    assert (made.check(TASK, FAST), made.confirm(smaller, FAST), made.confirm(smaller, SLOW)) == (0.25, 1.5, 0.0)
+    assert made.confirm(TASK, FAST) == 1.5
+    for ask in (made.compile, made.check, lambda task, config: made.time(task, config, 0, 1, 0)):
         with pytest.raises(NotDescribed):
             ask(smaller, FAST)
 
@@ -296,6 +300,10 @@ def cell_twice() -> dict[str, Any]:
         ({"cells": [], "seed": 1.5}, "description.seed must be of type int"),
         ({"cells": [], "seed": True}, "description.seed must be of type int"),
         ({"cells": [], "noise": {"call_pct": "1"}}, "description.noise.call_pct must be a number"),
+        ({"cells": [], "sensor": {"update_s": 0}}, "description.sensor.update_s must be above 0"),
+        ({"cells": [], "sensor": {"launch_us": "nan"}}, "description.sensor.launch_us must be above 0"),
+        ({"cells": [], "sensor": {"update": 1}}, "description.sensor: unknown name `update`"),
+        (cell_with(faults=[{"stage": "time", "kind": "eager"}]), "a fault is `eager`, and not at the stage `power`"),
         ({"cells": [{"at": {}, "candidates": []}]}, "description.cells[0].functional is missing"),
         (cell_with(error=True), "description.cells[0].candidates[0].error must be a number"),
         (cell_with(config=[]), "description.cells[0].candidates[0].config must be of type object"),
@@ -320,22 +328,145 @@ def test_a_file_that_is_no_json(tmp_path: Path) -> None:
         open_simulated(str(path))
 
 
+def sensor_over(timeline: Timeline, seed: int = 0, **model: Any) -> SimulatedSensor:
+    return SimulatedSensor(Sensor(**model), timeline, random.Random(seed), lambda window: False)
+
+
 def test_a_sensor_shows_a_mean_of_the_past() -> None:
-    """Updates each 0.1 s of the mean over 0.1 s that ended 0.05 s before; 150 W from 1.0 s to 1.2 s over 50 W."""
-    sensor = SimulatedSensor(update_s=0.1, lag_s=0.05, idle_watts=50.0)
-    sensor.run(150.0, 1.0, 1.2)
-    shown = [sensor.read(now) for now in (0.95, 1.05, 1.15, 1.25, 1.35, 1.45)]
-    assert shown == pytest.approx([50.0, 50.0, 100.0, 150.0, 100.0, 50.0])
-    assert sensor.read(1.21) == sensor.read(1.29)
+    """Updates each 0.1 s of the mean since the one before, 0.05 s ago; 150 W from 1.0 s to 1.2 s over 50 W."""
+    timeline = Timeline(150.0, 50.0, now_s=1.0)
+    timeline.queue(0.2)
+    sensor, shown = sensor_over(timeline, counts_energy=False, noise_pct=0.0), []
+    for now in (1.05, 1.15, 1.25, 1.35, 1.45):
+        timeline.now_s = now
+        shown.append(sensor.watts())
+    assert shown == pytest.approx([50.0, 100.0, 150.0, 100.0, 50.0])
+    assert sensor.joules() is None
+
+
+def test_a_sensor_counts_energy() -> None:
+    """At 1.45 s what was drawn until 1.35 s: 50 W all the time, 100 W more for 0.2 s."""
+    timeline = Timeline(150.0, 50.0, now_s=1.0)
+    timeline.queue(0.2)
+    sensor = sensor_over(timeline, noise_pct=0.0)
+    timeline.now_s = 1.45
+    assert sensor.joules() == pytest.approx(50 * (1.35 + 0.05) + 100 * 0.2)
+    timeline.now_s = 1.49
+    before = sensor.joules()
+    timeline.now_s = 1.51
+    assert (sensor.joules() or 0) == pytest.approx((before or 0) + 5)
 
 
 def test_a_sensor_is_noisy_but_repeats_itself() -> None:
-    sensor = SimulatedSensor(noise_pct=2.0, seed=4)
-    shown = [sensor.read(0.1 * number + 0.05) for number in range(400)]
-    assert mean(shown) == pytest.approx(50, rel=0.01)
-    assert len(set(shown)) == 400
-    assert sensor.read(0.05) == shown[0] == SimulatedSensor(noise_pct=2.0, seed=4).read(0.05)
+    def shown(seed: int) -> list[float]:
+        timeline, found = Timeline(50.0, 50.0), []
+        sensor = sensor_over(timeline, seed, counts_energy=False, noise_pct=2.0)
+        for number in range(400):
+            timeline.now_s = 0.1 * number + 0.15
+            found.append(sensor.watts())
+        return found
+
+    assert mean(shown(4)) == pytest.approx(50, rel=0.01)
+    assert stdev(shown(4)) == pytest.approx(1, rel=0.15)
+    assert len(set(shown(4))) == 400
+    assert shown(4) == shown(4) != shown(5)
+
+
+def test_updates_that_drop_out_come_with_the_next() -> None:
+    timeline, values = Timeline(50.0, 50.0), set()
+    sensor = sensor_over(timeline, noise_pct=0.0, dropped_share=0.5)
+    for number in range(200):
+        timeline.now_s = 0.1 * number + 0.15
+        values.add(sensor.joules())
+    assert 70 < len(values) < 130
+    assert max(filter(None, values)) == pytest.approx(50 * 20, rel=0.03)
 
 
 def test_true_watts() -> None:
     assert device().watts(TASK, FAST) == 300.0
+
+
+@pytest.fixture
+def free_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(EAGER_VARIABLE, raising=False)
+
+
+def sensing(*faults: dict[str, Any], ns: float = 1e5, **sensor: Any) -> Reading:
+    """A reading of a device with such a sensor, of a candidate with these faults and 300 W."""
+    candidate = {"config": FAST, "ns": ns, "watts": 300.0, "faults": list(faults)}
+    cell = {"functional": dict(TASK.functional), "at": dict(TASK.at), "candidates": [candidate]}
+    found, problems = read_description({"cells": [cell], "sensor": sensor})
+    assert found is not None, problems
+    made = SimulatedDevice(found)
+    reading = made.power(TASK, FAST)
+    assert repr(made.power(TASK, FAST)) == repr(reading), "a reading is the same whenever it is taken"
+    assert not made.throttled(), "readings and times throttle apart"
+    return reading
+
+
+@pytest.mark.usefixtures("free_choice")
+def test_watts_are_sampled_from_a_graph() -> None:
+    reading = sensing()
+    assert (reading.path, reading.reason, reading.calls, reading.dropped) == ("graph", "", 10, 0)
+    assert (len(reading.windows), reading.updates, reading.reliable) == (3, 30, True)
+    assert reading.watts == pytest.approx(300.0, rel=0.005)
+    assert len(set(reading.windows)) == 3
+
+
+@pytest.mark.usefixtures("free_choice")
+def test_power_readings_are_sampled_too() -> None:
+    reading = sensing(counts_energy=False)
+    assert reading.source == "simulated power readings"
+    assert reading.watts == pytest.approx(300.0, rel=0.01)
+
+
+@pytest.mark.usefixtures("free_choice")
+def test_a_call_that_cannot_be_captured_is_read_eagerly() -> None:
+    """A call of 10 µs that the host launches every 20 µs: half of the time there is none."""
+    reading = sensing({"stage": "power", "kind": "eager", "message": "it copies"}, ns=1e4, noise_pct=0.0)
+    assert (reading.path, reading.reason) == ("eager", "it copies")
+    assert reading.utilization == pytest.approx(0.5, rel=0.03)
+    assert reading.raw_watts == pytest.approx(175.0, rel=0.03)
+    assert reading.watts == pytest.approx(300.0, rel=0.05)
+
+
+def test_the_variable_makes_readings_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EAGER_VARIABLE, "1")
+    assert sensing().reason == "TXTDB_EAGER=1"
+    assert device().power_contract()["eager"] is True
+
+
+@pytest.mark.usefixtures("free_choice")
+def test_row_091_windows_throttle_where_a_fault_says_so() -> None:
+    one = sensing({"stage": "power", "kind": "throttle", "first": 1, "last": 1})
+    assert (one.dropped, len(one.windows), one.reliable) == (1, 2, True)
+    every = sensing({"stage": "power", "kind": "throttle"})
+    assert (every.dropped, every.windows, every.watts, every.reliable) == (3, (), None, False)
+
+
+@pytest.mark.usefixtures("free_choice")
+def test_row_090_a_sensor_that_is_too_slow_or_drops_out_is_not_reliable() -> None:
+    assert not sensing(update_s=2.0).reliable
+    assert not sensing(dropped_share=0.95).reliable
+    assert sensing(dropped_share=0.3).reliable
+
+
+@pytest.mark.usefixtures("free_choice")
+@pytest.mark.parametrize("value", [0.0, -3.0, "nan"])
+def test_watts_that_are_none(value: float | str) -> None:
+    windows = sensing({"stage": "power", "kind": "value", "value": value}, noise_pct=0.0).windows
+    assert windows == pytest.approx([float(value)] * len(windows), nan_ok=True, abs=1e-6)
+
+
+def test_readings_fail_where_a_fault_says_so() -> None:
+    with pytest.raises(CandidateFault, match="no sensor"):
+        sensing({"stage": "power", "kind": "fault", "status": "not_run", "message": "no sensor"})
+    made = device({"stage": "power", "kind": "raise", "exception": "OSError"})
+    assert made.time(TASK, FAST, 0, 1, 0) == [100.0]
+    with pytest.raises(OSError, match="simulated"):
+        made.power(TASK, FAST)
+
+
+def test_the_sensor_is_part_of_how_watts_are_taken() -> None:
+    assert device().power_contract()["sensor"]["update_s"] == 0.1
+    assert "sensor" not in json.dumps(device().facts("attn_fwd").contract)

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import pytest
 
+from tests.evidence.cells import reading
 from tests.tune.bench import CELLS, FIRST, make_bench
 from txtdb.evidence.policy import Measurement, Run
 from txtdb.model.evidence import Status
@@ -117,6 +119,7 @@ class Printing:
     def facts(self, iface): print("a word"); os.write(1, b"{}"); return DeviceFacts({}, {}, {}, "")
     def compile(self, task, config): sys.stdin.read()
     def check(self, task, config): return 0.0
+    confirm = check
     def time(self, task, config, warm_up, calls, number): return [1.0] * calls
     def throttled(self): return False
 def printing(text):
@@ -151,7 +154,7 @@ def test_what_a_device_prints_or_reads_does_not_reach_the_protocol(closing):
 def test_devices_of_other_packages_are_found_and_verified():
     assert device_names() == ["broken", "gpu", "printing", "simulated"]
     assert open_device("printing:text").throttled() is False
-    with pytest.raises(DeviceMissing, match="device broken has no facts, compile, check, time, throttled"):
+    with pytest.raises(DeviceMissing, match="device broken has no facts, compile, check, confirm, time, throttled"):
         open_device("broken")
 
 
@@ -180,6 +183,7 @@ class Measuring:
     def facts(self, iface): return DeviceFacts({}, {}, {}, "")
     def compile(self, task, config): self.note("compile")
     def check(self, task, config): self.note("check"); return 0.0
+    def confirm(self, task, config): self.note("confirm"); return 0.5
     def time(self, task, config, warm_up, calls, number): self.note("time"); return [1.0] * calls
     def throttled(self): self.note("throttled"); return False
 def measuring(text):
@@ -264,7 +268,7 @@ def test_what_waits_learns_that_there_is_no_device(tmp_path, closing):
 def test_why_power_is_no_graphs_is_logged_once_for_each_reason(monkeypatch, caplog):
     measurer = Measurer("simulated:none", RUN)
     reasons = iter(["", "a", "a", "b"])
-    monkeypatch.setattr(measurer, "_ask", lambda *given: {"watts": 1.0, "reason": next(reasons)})
+    monkeypatch.setattr(measurer, "_ask", lambda *given: asdict(reading(1.0, reason=next(reasons))))
     for _ in range(4):
         measurer.power(TASK, CONFIG)
     assert [record.getMessage().rpartition(" ")[2] for record in caplog.records] == ["a", "b"]

@@ -1,7 +1,7 @@
-"""Checks the tunables in Triton's interpreter and prints their errors as JSON: interface → error in tolerances.
+"""Checks the tunables in Triton's interpreter and prints their errors as JSON: interface → [check, confirmation].
 
-A program of its own, because the interpreter is chosen when triton is imported. Problems have fewer heads than those of
-a GPU, where heads decide which image is used: here there is none.
+Errors are in tolerances. A program of its own, because the interpreter is chosen when triton is imported. Problems have
+fewer heads than those of a GPU, where heads decide which image is used: here there is none.
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ class Fewer(attention.AttentionTunable):
     """Problems with two query heads and one key head, without the largest."""
 
     def accuracy_problems(self, task: Task) -> list[Problem]:
-        whole = [problems.accuracy_problems(task)[number] for number in (0, 3, -1)]
-        return [replace(item, sizes={**item.sizes, "heads": 2, "key_heads": 1}) for item in whole]
+        return fewer([problems.accuracy_problems(task)[number] for number in (0, 3, -1)])
+
+    def confirmation_problems(self, task: Task) -> list[Problem]:
+        return fewer(problems.confirmation_problems(task))
+
+
+def fewer(whole: list[Problem]) -> list[Problem]:
+    return [replace(item, sizes={**item.sizes, "heads": 2, "key_heads": 1}) for item in whole]
 
 
 class Wrong(Fewer):
@@ -52,7 +58,9 @@ def main(case: str) -> None:
     device = GpuDevice(tunables=kind, queue=FakeStream())
     functional = MASKED if case == "masked" else FUNCTIONAL
     bins = {"Max_seqlen_q": 64, "Max_seqlen_k": 64}
-    print(json.dumps({iface: device.check(Task(iface, "sm_90", functional, bins), CONFIG) for iface in ifaces}))
+    tasks = {iface: Task(iface, "sm_90", functional, bins) for iface in ifaces}
+    steps = (device.check, device.confirm)
+    print(json.dumps({iface: [step(task, CONFIG) for step in steps] for iface, task in tasks.items()}))
 
 
 if __name__ == "__main__":

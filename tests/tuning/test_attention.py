@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 from tests.kernels.needs import NEEDS_TRITON
+from txtdb.layers.database import load
 from txtdb.model.evidence import Status
+from txtdb.model.schema import Schema
+from txtdb.model.values import print_values
+from txtdb.tune.choosing import shapes_in_bin
 from txtdb.tune.device import CandidateFault, Task
 
 pytestmark = NEEDS_TRITON
@@ -21,8 +25,9 @@ pytestmark = NEEDS_TRITON
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed")
 
-from codegen.tuning import attention, compiling, problems  # noqa: E402 after the skips
-from txtdb.tune.tunable import find_tunable, tunable_names  # noqa: E402
+from codegen.aot import read_resources  # noqa: E402 after the skips
+from codegen.tuning import attention, compiling, problems  # noqa: E402
+from txtdb.tune.tunable import Problem, find_tunable, tunable_names  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 IFACES = ("attn_fwd", "bwd_kernel_dk_dv", "bwd_kernel_dq", "bwd_kernel_fuse")
@@ -55,6 +60,17 @@ def test_the_tuner_finds_the_tunables(iface: str) -> None:
         pytest.skip("the entry points are those of an older installation")
     found = find_tunable(iface)
     assert found and found.source().startswith("sha256:")
+
+
+@pytest.mark.parametrize("iface", IFACES)
+def test_sources_of_functionals_are_those_of_resource_files(iface: str) -> None:
+    schema, path = load(ROOT / "nvidia").schemas[iface], ROOT / "nvidia" / "sm_90" / f"{iface}.resources"
+    content, _ = read_resources(path.read_bytes(), path.name)
+    arch_schema, tunable = schema.for_arch("sm_90"), attention.AttentionTunable(iface)
+    assert content and arch_schema
+    own = {print_values(f): tunable.functional_source(schema.kernel_values(f)) for f in arch_schema.supported}
+    assert own == {name: block.source for name, block in content.blocks.items()}
+    assert len(set(own.values())) > 1
 
 
 @pytest.mark.parametrize("width", [64, 128])
@@ -103,6 +119,48 @@ def test_accuracy_problems_are_small_odd_and_at_the_edges_of_the_bin() -> None:
     assert max(max(pair) for pair in found) <= 515
 
 
+def scores(problem: Problem) -> int:
+    return problem.sizes["heads"] * problem.sizes["rows"] * problem.sizes["keys"]
+
+
+@pytest.mark.parametrize("root", ["nvidia", "amd"])
+@pytest.mark.parametrize("iface", IFACES)
+def test_every_cell_is_confirmed_with_other_problems_than_it_is_checked_with(root: str, iface: str) -> None:
+    """Longer ones where the checks are cut, at odd sizes, with other inputs, and at a cost that is bounded."""
+    schema = load(ROOT / root).schemas[iface]
+    spots = {(arch, at) for arch in schema.archs for at in product(*_bins(schema, arch))}
+    assert spots
+    for arch, at in sorted(spots):
+        arch_schema = schema.for_arch(arch)
+        assert arch_schema
+        checked = problems.accuracy_problems(task(iface, *at))
+        shapes = shapes_in_bin(arch_schema, at)
+        found = [one for shape in shapes for one in problems.confirmation_problems(task(iface, *shape))]
+        assert found and not {one.seed for one in checked} & {one.seed for one in found}
+        sizes = [{(one.sizes["rows"], one.sizes["keys"]) for one in some} for some in (checked, found)]
+        assert sizes[1] - sizes[0], at
+        assert sum(map(scores, found)) < 1 << 26
+        for axis, name in enumerate(("rows", "keys")):
+            assert max(one.sizes[name] for one in found) == at[axis] - 1, "the last odd length of the bin"
+            assert any(one.sizes[name] % 2 for one in found)
+        assert {one.sizes["heads"] % problems.ALIGNED for one in found} == {0}
+
+
+def _bins(schema: Schema, arch: str) -> tuple[tuple[int, ...], ...]:
+    arch_schema = schema.for_arch(arch)
+    assert arch_schema
+    return arch_schema.bins
+
+
+def test_a_confirmation_that_is_too_large_has_each_side_at_its_length_once() -> None:
+    found = [
+        (one.sizes["rows"], one.sizes["keys"]) for one in problems.confirmation_problems(task(rows=8191, keys=5121))
+    ]
+    assert found == [(8191, 79), (127, 5121)]
+    (small,) = problems.confirmation_problems(task(rows=513, keys=513, CAUSAL_TYPE=3))
+    assert small.sizes | {"rows": 513, "keys": 513, "window_right": 0, "bottom_right": 1} == small.sizes
+
+
 @pytest.mark.parametrize("iface", ["attn_fwd", "bwd_kernel_dq"])
 @pytest.mark.parametrize("bias", [0, 1])
 def test_one_image_serves_all_problems_of_a_functional(iface: str, bias: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +173,10 @@ def test_one_image_serves_all_problems_of_a_functional(iface: str, bias: int, mo
     monkeypatch.setattr(compiling._Warmed, "__getitem__", warm)
     tunable = attention.AttentionTunable(iface)
     asked = task(iface, BLOCK_DMODEL=64, BIAS_TYPE=bias)
-    for problem in (*problems.accuracy_problems(asked), problems.timing_problem(asked, 1 << 17)):
+    longer = task(iface, 4097, 8191, BLOCK_DMODEL=64, BIAS_TYPE=bias)
+    confirming = [*problems.confirmation_problems(longer), *problems.confirmation_problems(task(iface, 1, 1))]
+    checking = problems.accuracy_problems(asked)
+    for problem in (*checking, *confirming, problems.timing_problem(asked, 1 << 17)):
         arguments = tunable._arguments(asked, problem, "meta")
         with compiling.ahead("sm_90") as wrapped:
             attention._launch(wrapped, asked, CONFIG, arguments)
@@ -159,6 +220,6 @@ def test_results_in_the_interpreter(case: str) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.tuning.interpreted", case]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    errors: Mapping[str, float] = json.loads(done.stdout)
-    right = {iface: error <= 1.0 for iface, error in errors.items()}
-    assert right == dict.fromkeys(errors, case != "wrong"), errors
+    errors: Mapping[str, list[float]] = json.loads(done.stdout)
+    right = {iface: [error <= 1.0 for error in found] for iface, found in errors.items()}
+    assert right == dict.fromkeys(errors, [case != "wrong"] * 2), errors

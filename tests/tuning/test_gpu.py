@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from txtdb.tune.tunable import Problem
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from txtdb.tune.gpu import GpuDevice, open_gpu  # noqa: E402 after the skip
+from txtdb.tune.gpu import GpuDevice, device_facts, open_gpu  # noqa: E402 after the skip
 
 TASK = Task("double", "any", {"kind": 1}, {"size": 4})
 
@@ -35,11 +36,17 @@ class Doubling:
     def source(self) -> str:
         return "sha256:0"
 
+    def functional_source(self, values: Mapping[str, Any]) -> str:
+        return f"digest {values['kind']}"
+
     def timing_problem(self, task: Task, fill: int) -> Problem:
         return Problem({"size": fill})
 
     def accuracy_problems(self, task: Task) -> list[Problem]:
         return [Problem({"size": size}, seed) for seed, size in enumerate((1, 3, 7))]
+
+    def confirmation_problems(self, task: Task) -> list[Problem]:
+        return [Problem({"size": task.at["size"]}, 9)]
 
     def arguments(self, task: Task, problem: Problem) -> dict[str, Any]:
         size = problem.sizes["size"]
@@ -82,6 +89,10 @@ def device(tunable: Doubling) -> GpuDevice:
     return GpuDevice(tunables=lambda iface: tunable, queue=FakeStream())
 
 
+def test_sources_are_those_of_the_tunable() -> None:
+    assert device(Doubling()).sources("double", [{"kind": 1}, {"kind": 2}]) == ["digest 1", "digest 2"]
+
+
 def test_row_067_arguments_are_restored_before_each_check() -> None:
     """A kernel in place and one that adds: without it the second check would see the results of the first."""
     tunable = Doubling()
@@ -114,12 +125,40 @@ def test_what_a_task_needs_is_made_before_its_first_candidate() -> None:
     tunable = Doubling()
     prepared = device(tunable)
     prepared.measurement = type(prepared.measurement)(fill=3)
-    for ask in ("check", "time", "power"):
+    for ask in ("check", "confirm", "time", "power"):
         prepared.prepare(TASK, ask)
-    assert (len(tunable.made), tunable.calls) == (4, 0)
+    assert (len(tunable.made), tunable.calls) == (5, 0)
     prepared.check(TASK, {})
+    prepared.confirm(TASK, {})
     prepared.time(TASK, {}, 0, 1, 0)
-    assert len(tunable.made) == 4
+    assert len(tunable.made) == 5
+
+
+def test_a_confirmation_has_problems_of_its_own_and_lets_those_of_the_task_before_go() -> None:
+    tunable = Doubling()
+    confirmed = device(tunable)
+    longer = Task("double", "any", {"kind": 1}, {"size": 6})
+    assert [confirmed.confirm(task, {"mode": "off"}) for task in (TASK, TASK, longer)] == pytest.approx([2.0] * 3, 1e-3)
+    assert [len(made["x"]) for made in tunable.made] == [4, 6]
+    assert confirmed._confirmed and len(confirmed._confirmed[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_hip", "arch"),
+    [
+        ({"major": 9, "minor": 0}, False, "sm_90"),
+        ({"major": 12, "minor": 1}, False, "sm_121"),
+        ({"major": 9, "minor": 4, "gcnArchName": "gfx942:sramecc+:xnack-"}, True, "gfx942"),
+        ({"major": 11, "minor": 0, "gcnArchName": "gfx1100"}, True, "gfx1100"),
+    ],
+)
+def test_a_device_states_its_arch(
+    properties: dict[str, Any], is_hip: bool, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"name": "some GPU", "multi_processor_count": 132, "total_memory": 1 << 37, **properties}
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(**known))
+    monkeypatch.setattr(torch.version, "hip", "6.4" if is_hip else None)
+    assert device_facts(0, None)["arch"] == arch
 
 
 def test_to_open_the_device_and_to_compile_needs_no_context(monkeypatch: pytest.MonkeyPatch) -> None:

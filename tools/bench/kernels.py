@@ -32,22 +32,24 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from triton.errors import TritonError
 
-from codegen.kernels.attention import Config, Problem, attention_with_lse, backward, forward, row_sums
+from codegen.kernels.attention import Config, Problem, backward, forward, row_sums
+from tools.bench.guarded import by_launches, guarded_like, lse_error
 from tools.bench.problems import (
     CAUSAL,
     DTYPES,
     LARGEST_DIFFERENCE,
+    LSE,
     MULTIPLE,
     UNLIKE,
     Case,
     error,
     errors_of,
     exact_results,
+    exact_sums,
     inputs_of,
     limit,
     own_results,
     problem_of,
-    results,
     write_json,
 )
 
@@ -106,13 +108,23 @@ def safe_config(copy: bool, iface: str, functional: Mapping[str, Any], sizes: tu
 
 
 def check(case: Case, device: str) -> dict[str, Any]:
-    """Errors of the kernels and of PyTorch's own attention against float64."""
-    inputs = inputs_of(case, device)
+    """Errors of the kernels and of PyTorch's own attention against float64, and what became of the memory.
+
+    Results are NaN before; inputs and results stand between guard zones.
+    """
+    matrices, bias, upstream = inputs_of(case, device)
+    held = [guarded_like(tensor) for tensor in (*matrices, upstream, *([] if bias is None else [bias]))]
+    before = [item.tensor.clone() for item in held]
+    inputs = [item.tensor for item in held[:3]], None if bias is None else held[4].tensor, held[3].tensor
     problem = problem_of(case, device, choose=partial(safe_config, case.copy))
-    ours = results(lambda *a: attention_with_lse(*a)[0], *inputs, problem)
-    errors = errors_of(ours, own_results(inputs, problem), exact_results(inputs, problem))
-    good = all(mine <= limit(their, case.dtype) for mine, their in errors.values())
-    return {"case": case.name, "good": good, "errors": errors}
+    ours, lse, intact = by_launches(*inputs, problem)
+    exact, exact_lse = exact_results(inputs, problem), exact_sums(inputs, problem)
+    errors = errors_of(ours, own_results(inputs, problem), exact)
+    kept = intact and all(item.intact for item in held)
+    kept = kept and all(torch.equal(was, item.tensor) for was, item in zip(before, held, strict=True))
+    off = lse_error(lse, exact_lse)
+    right = all(mine <= limit(their, case.dtype) for mine, their in errors.values()) and off <= LSE[case.dtype]
+    return {"case": case.name, "good": kept and right, "errors": errors, "lse": off, "memory kept": kept}
 
 
 def _check_share(share: list[Case], device: str, answers: Any) -> None:
@@ -143,6 +155,7 @@ def right(options: argparse.Namespace) -> int:
         worst = max((mine / (their or 1.0) for mine, their in row["errors"].values()), default=float("nan"))
         print(
             f"{'ok ' if row['good'] else 'BAD'} {worst:5.2f} x PyTorch's error  {row['case']}  {row.get('fault', '')}"
+            f"{'' if row.get('memory kept', True) else 'wrote where it must not'}"
         )
     bad = sum(not row["good"] for row in rows)
     print(f"{len(rows) - bad} of {len(rows)} cases are right (at most {MULTIPLE} x PyTorch's error against float64)")
@@ -204,36 +217,44 @@ def field(iface: str, head_dim: int) -> list[Config]:
 # Tile of queries, tile of keys, warps, stages, TENSOR_COPY, and for the forward PRE_LOAD_V.
 FIELDS: dict[tuple[str, int], tuple[tuple[Any, ...], ...]] = {
     ("attn_fwd", 128): (
-        (64, 64, 4, 3, True, True), (128, 64, 4, 2, True, False), (128, 64, 8, 3, True, True),
-        (128, 64, 4, 2, True, True), (128, 128, 8, 2, True, True), (64, 64, 4, 2, True, False),
-        (128, 128, 8, 2, False, False), (128, 64, 8, 3, False, True), (64, 64, 4, 2, False, True),
+        (64, 64, 4, 3, True, True), (128, 128, 8, 3, True, True), (128, 64, 8, 3, True, True),
+        (128, 64, 4, 2, True, False), (128, 64, 4, 2, True, True), (128, 128, 8, 2, True, True),
+        (256, 64, 8, 3, True, True), (64, 64, 4, 2, True, False), (128, 128, 8, 2, False, False),
+        (128, 64, 8, 3, False, True), (64, 64, 4, 3, False, True), (128, 128, 8, 3, True, False),
     ),
     ("attn_fwd", 64): (
-        (64, 64, 4, 3, True, True), (128, 64, 8, 3, True, True), (128, 64, 4, 3, True, True),
-        (128, 128, 4, 2, True, True), (64, 64, 4, 4, True, True), (128, 64, 8, 4, True, True),
+        (64, 64, 4, 3, True, True), (64, 128, 4, 3, True, True), (128, 64, 8, 3, True, True),
+        (128, 128, 4, 3, True, True), (128, 64, 4, 3, True, True), (128, 128, 4, 2, True, True),
+        (128, 128, 8, 3, True, True), (64, 64, 4, 4, True, True), (128, 64, 8, 4, True, True),
         (128, 64, 4, 3, True, False), (128, 64, 8, 3, False, True),
     ),
     ("bwd_kernel_dk_dv", 128): (
-        (64, 64, 4, 2, True), (64, 128, 8, 2, True), (64, 64, 4, 1, True), (32, 64, 4, 3, True),
+        (64, 64, 4, 2, True), (64, 128, 8, 3, True), (64, 128, 8, 2, True), (64, 64, 4, 3, True), (64, 64, 4, 1, True),
+        (32, 64, 4, 3, True), (32, 128, 8, 3, True), (128, 128, 8, 2, True), (64, 128, 8, 3, False),
         (64, 128, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_dk_dv", 64): (
-        (128, 64, 4, 2, True), (64, 64, 4, 2, True), (64, 64, 4, 3, True), (128, 128, 8, 2, True),
-        (64, 128, 4, 2, True), (64, 128, 8, 2, True), (64, 128, 8, 2, False), (64, 64, 4, 2, False),
+        (128, 64, 4, 2, True), (64, 64, 4, 2, True), (64, 64, 4, 3, True), (128, 64, 4, 3, True),
+        (64, 128, 8, 3, True), (128, 128, 8, 3, True), (128, 128, 8, 2, True), (64, 128, 4, 2, True),
+        (64, 128, 8, 2, True), (64, 64, 4, 4, True), (64, 128, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_dq", 128): (
-        (64, 64, 4, 2, True), (64, 128, 4, 1, True), (64, 64, 4, 1, True), (64, 32, 4, 3, True), (128, 64, 8, 2, True),
-        (128, 64, 8, 2, False), (64, 64, 4, 2, False),
+        (64, 64, 4, 2, True), (128, 64, 8, 3, True), (64, 64, 4, 3, True), (128, 64, 8, 2, True),
+        (128, 128, 8, 2, True), (64, 128, 4, 1, True), (64, 64, 4, 1, True), (64, 32, 4, 3, True),
+        (128, 32, 8, 4, True), (128, 64, 8, 3, False), (128, 64, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_dq", 64): (
-        (64, 64, 4, 3, True), (64, 64, 4, 2, True), (64, 128, 4, 2, True), (128, 64, 4, 3, True),
-        (128, 64, 8, 2, True), (128, 128, 8, 2, True), (128, 64, 8, 2, False), (64, 64, 4, 2, False),
+        (64, 64, 4, 3, True), (64, 128, 4, 3, True), (128, 64, 8, 3, True), (64, 64, 4, 2, True),
+        (64, 128, 4, 2, True), (128, 64, 4, 3, True), (128, 128, 8, 3, True), (128, 64, 8, 2, True),
+        (128, 128, 8, 2, True), (64, 64, 4, 4, True), (128, 64, 8, 2, False), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_fuse", 128): (
-        (64, 64, 4, 2, True), (64, 64, 4, 1, True), (64, 128, 8, 2, True), (64, 64, 4, 2, False),
+        (64, 64, 4, 2, True), (64, 64, 4, 3, True), (128, 128, 8, 2, True), (64, 64, 4, 1, True),
+        (64, 128, 8, 2, True), (128, 64, 8, 3, True), (64, 64, 4, 2, False),
     ),
     ("bwd_kernel_fuse", 64): (
-        (128, 64, 4, 2, True), (64, 64, 4, 2, True), (64, 64, 4, 3, True), (64, 64, 4, 2, False),
+        (128, 64, 4, 2, True), (64, 64, 4, 2, True), (64, 64, 4, 3, True), (128, 64, 4, 3, True),
+        (128, 128, 8, 2, True), (128, 128, 8, 3, True), (64, 64, 4, 2, False),
     ),
 }  # fmt: skip
 

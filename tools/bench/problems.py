@@ -18,6 +18,8 @@ from codegen.kernels.reference import by_pytorch, reference
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 # A result is wrong when its error (root mean square, relative) is more than so many times PyTorch's own.
 MULTIPLE = 3.0
+# What the log-sum-exp may be off by: it is computed in float32, from products of inputs in the type.
+LSE = {"fp16": 1e-4, "bf16": 1e-4, "fp32": 1e-5}
 # What both may be off by where PyTorch's result is exact, and what is right where it is not a number.
 LEAST = 1e-6
 PRECISION = {"fp16": 1e-3, "bf16": 8e-3, "fp32": 1e-6}
@@ -123,6 +125,13 @@ def exact_results(inputs: Inputs, problem: Problem, backward: bool = True) -> li
     matrices, bias, do = inputs
     wide = [tensor.double() for tensor in matrices]
     return results(by_definition, wide, None if bias is None else bias.double(), do.double(), problem, backward)
+
+
+def exact_sums(inputs: Inputs, problem: Problem) -> torch.Tensor:
+    """The log-sum-exp in float64."""
+    matrices, bias, _ = inputs
+    wide = [tensor.double() for tensor in matrices]
+    return reference(*wide, None if bias is None else bias.double(), problem)[1]
 
 
 def own_results(inputs: Inputs, problem: Problem, backward: bool = True) -> list[torch.Tensor]:

@@ -60,7 +60,10 @@ IFACE = "attn_fwd"
 # (type, mask, head dim) of the functionals that are tried, and the lengths of both sequences.
 FIELD = ((("bf16", 0, 128), (256, 512, 1024)), (("bf16", 3, 64), (256, 512, 1024)))
 LOSS = tuple(
-    ((dtype, mask, width), (256, 1024, 8192)) for dtype in ("bf16", "fp16") for mask in (0, 3) for width in (64, 128)
+    ((dtype, mask, width), (256, 512, 1024, 2048, 8192))
+    for dtype in ("bf16", "fp16")
+    for mask in (0, 3)
+    for width in (64, 128)
 )
 Functionals = Sequence[tuple[tuple[str, int, int], Sequence[int]]]
 # A candidate that is known to be right and fast, for programs that need one.
@@ -281,7 +284,8 @@ def _power(lab: Lab, device: GpuDevice, cell: Cell) -> dict[str, Any]:
         f"{steady.updates} updates;  graph {off['graph']:+.2f} %, eager {low:+.2f} %, corrected {off['eager']:+.2f} %",
         flush=True,
     )
-    told_readings = {name: reading.as_json() for name, reading in {**readings, "steady": steady}.items()}
+    taken = {**readings, "steady": steady}
+    told_readings = {name: {"watts": reading.watts, **asdict(reading)} for name, reading in taken.items()}
     facts = {"cell": cell.label, "fill": device.measurement.fill, "microseconds": microseconds, **told_readings}
     facts["power_reading_watts"] = statistics.fmean(listening.heard) if listening.heard else None
     return {**facts, "graph_off_pct": off["graph"], "eager_off_pct": low, "eager_corrected_off_pct": off["eager"]}

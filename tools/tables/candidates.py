@@ -39,7 +39,7 @@ def candidates(arch_schema: ArchSchema, device: Device, problem: Problem) -> lis
         ("num_stages", (1, 2, 3) if nvidia else (1, 2)),
     ]
     if nvidia:
-        options.append(("TENSOR_COPY", (True,) if problem.dtype != "fp32" else (False,)))
+        options.append(("TENSOR_COPY", (False, True) if problem.dtype != "fp32" else (False,)))
         options += [("PRE_LOAD_V", (False, True))] if forward else []
     else:
         options.append(("waves_per_eu", (1, 2) if device.wave == 64 else (0,)))

@@ -7,20 +7,18 @@ import numpy.typing as npt
 
 from tools.tables.model import Floats
 
-# Configs whose modelled times differ by less are one speed: the model is no better than that.
-TIE = 1.05
-
 Places = npt.NDArray[np.intp]
 
 
-def choose(times: Floats) -> Places:
+def choose(times: Floats, tie: float) -> Places:
     """The candidate of each cell, of shape (query bins, key bins).
 
     `times` are seconds, (candidates, query bins, key bins); every cell has a finite one. A candidate serves a cell when
-    it is within TIE of the cell's best. Candidates are taken one by one, the next always the one that serves most of
-    the cells that none serves yet; a cell takes the first taken one that serves it, so that neighbours agree.
+    it is within `tie` of the cell's best (1.05: 5 %). Candidates are taken one by one, the next always the one that
+    serves most of the cells that none serves yet; a cell takes the first taken one that serves it, so that neighbours
+    agree.
     """
-    serves = times <= times.min(axis=0) * TIE
+    serves = times <= times.min(axis=0) * tie
     chosen = np.full(times.shape[1:], -1, np.intp)
     while (chosen < 0).any():
         counts = (serves & (chosen < 0)).sum(axis=(1, 2))

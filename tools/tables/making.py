@@ -13,6 +13,7 @@ from codegen.aot.result import OK, judged
 from tools.tables.choose import Places, choose
 from tools.tables.devices import DEVICES
 from tools.tables.model import Floats
+from tools.tables.models import trust
 from tools.tables.search import Say, Search, make_search, run
 from txtdb.layers.database import Database
 from txtdb.model.archs import Arch
@@ -75,7 +76,7 @@ def _choose(search: Search) -> Choice:
     times = search.times()
     done = sorted(search.compiled())
     assert done, f"{search.label}: no candidate could be compiled"
-    return Choice(search, np.array(done)[choose(times[done])], times)
+    return Choice(search, np.array(done)[choose(times[done], trust(search.device).tie)], times)
 
 
 def _like(schema: Schema, functional: Functional) -> Functional:

@@ -74,7 +74,7 @@ class Problem:
 
 def seconds(device: Device, problem: Problem, configs: Sequence[dict[str, Value]], need: Need) -> Floats:
     """Modelled time of each candidate in each cell; infinite where it cannot run."""
-    columns = _columns(configs)
+    columns = columns_of(configs)
     if problem.iface == "bwd_kernel_fuse":
         parts = [_seconds(device, problem, part, columns, need) for part in ("bwd_kernel_dk_dv", "bwd_kernel_dq")]
         return parts[0] + parts[1]
@@ -90,7 +90,8 @@ def resident(device: Device, warps: Floats, need: Need) -> Floats:
     return np.minimum(np.minimum(by_registers, by_lds), 16)
 
 
-def _columns(configs: Sequence[dict[str, Value]]) -> dict[str, Floats]:
+def columns_of(configs: Sequence[dict[str, Value]]) -> dict[str, Floats]:
+    """Fields of configs as numbers, of shape (candidates, 1, 1); booleans are 0 and 1."""
     names = sorted({name for config in configs for name in config})
     return {name: np.array([float(config.get(name, 0)) for config in configs])[:, None, None] for name in names}
 
@@ -105,7 +106,7 @@ def _seconds(device: Device, problem: Problem, part: str, columns: dict[str, Any
     outer, inner = (block_n, block_m) if by_keys else (block_m, block_n)
     rows, others = (keys, queries) if by_keys else (queries, keys)
     tiles = np.ceil(rows / outer)
-    visits, longest = _visits(problem.causal, by_keys, rows, others, tiles, outer, inner)
+    visits, longest = visits_of(problem.causal, by_keys, rows, others, tiles, outer, inner)
 
     needs = Need(*(value[:, None, None] for value in (need.registers, need.spills, need.shared)))
     residents = resident(device, warps, needs)
@@ -129,7 +130,7 @@ def _seconds(device: Device, problem: Problem, part: str, columns: dict[str, Any
     return np.where(residents >= 1, total, np.inf)
 
 
-def _visits(
+def visits_of(
     causal: bool, by_keys: bool, rows: Floats, others: Floats, tiles: Floats, outer: Floats, inner: Floats
 ) -> tuple[Floats, Floats]:
     """Inner tiles that a head visits in all, and those of its longest outer tile.
@@ -160,7 +161,7 @@ def _iteration(
     matrix = 2 * PRODUCTS[part] * scores * head_dim / _matrix_rate(device, problem, part, columns)
     outer = block_n if part == "bwd_kernel_dk_dv" else block_m
     once = outer * (RESCALE_OPS[part] * head_dim + ROW_OPS[part]) / device.lanes + LOOP_CYCLES * warps / device.simds
-    scalar = scores * (_ops(problem, part) / device.lanes + 1 / device.exps) + once
+    scalar = scores * (ops_of(problem, part) / device.lanes + 1 / device.exps) + once
     inner = block_m if part == "bwd_kernel_dk_dv" else block_n
     fetched = 2 * inner * head_dim * element
     if problem.bias:
@@ -193,7 +194,8 @@ def _readers(device: Device, columns: dict[str, Any]) -> Floats:
     return warps / 4 if device.name.startswith("sm_") else warps
 
 
-def _ops(problem: Problem, part: str) -> float:
+def ops_of(problem: Problem, part: str) -> float:
+    """Scalar operations a score, without the exponential."""
     ops = PLAIN_OPS[part] + MASK_OPS * 0.25 * problem.causal
     return ops + BIAS_OPS * problem.bias + DROPOUT_OPS * problem.dropout
 

@@ -12,20 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codegen.aot import Result, Sources, Spec, Target, Workshop, compile_specs, key_values, make_spec
+from codegen.aot import Result, Sources, Spec, Target, Workshop, compile_specs, make_spec
 from codegen.aot.result import OK, judged
 from tools.tables.candidates import Config, candidates, estimate
 from tools.tables.devices import Device
-from tools.tables.model import Floats, Need, Problem, seconds
+from tools.tables.model import Floats, Need, Problem
+from tools.tables.models import seconds, trust
 from txtdb.model.archs import Arch
 from txtdb.model.schema import ArchSchema
 from txtdb.model.values import Functional
-
-# Candidates of a functional that are compiled at a time, and how often at most.
-AT_A_TIME = 1
-ROUNDS = 4
-# A candidate that is at best so much slower than the best compiled one is not compiled.
-HOPE = 1.1
 
 Say = Callable[[str], None]
 
@@ -79,24 +74,17 @@ class Search:
         return [place for place, result in self.results.items() if result.status == OK]
 
     def hopeful(self) -> list[int]:
-        """Candidates to compile next: those that would be best in most cells, if they kept what is hoped of them."""
+        """The candidate to compile next, if any: it would be best in most cells, if it kept what is hoped of it."""
         times, done = self.times(), self.compiled()
         open_ = [place for place in range(len(self.configs)) if place not in self.results]
+        if not open_:
+            return []
         best = times[done].min(axis=0) if done else np.full(times.shape[1:], np.inf)
-        wins: dict[int, int] = {}
-        for _ in range(AT_A_TIME):
-            if not open_:
-                break
-            gains = times[open_] * HOPE < best
-            leader = times[open_].argmin(axis=0)
-            counts = [(int((gains[row] & (leader == row)).sum()), -place) for row, place in enumerate(open_)]
-            most = max(range(len(open_)), key=lambda row: counts[row])
-            if counts[most][0] == 0:
-                break
-            place = open_.pop(most)
-            wins[place] = counts[most][0]
-            best = np.minimum(best, times[place])
-        return list(wins)
+        gains = times[open_] * trust(self.device).hope < best
+        leader = times[open_].argmin(axis=0)
+        wins = [int((gains[row] & (leader == row)).sum()) for row in range(len(open_))]
+        most = max(range(len(open_)), key=lambda row: (wins[row], -open_[row]))
+        return [open_[most]] if wins[most] else []
 
 
 def make_search(
@@ -118,7 +106,7 @@ def make_search(
     configs = candidates(arch_schema, device, problem)
     specs = []
     for config in configs:
-        spec = make_spec(kernels, schema.iface, key_values(schema, functional), config, target)
+        spec = make_spec(kernels, schema.iface, schema.kernel_values(functional), config, target)
         assert not isinstance(spec, str), spec
         specs.append(spec)
     return Search(arch, arch_schema, functional, device, problem, specs, configs)
@@ -126,7 +114,7 @@ def make_search(
 
 def run(searches: Sequence[Search], shop: Workshop, say: Say) -> None:
     """Compile until no search hopes for more. Interrupted, it goes on from the build folder."""
-    for number in range(ROUNDS):
+    for number in range(max(trust(search.device).rounds for search in searches) if searches else 0):
         wanted = [(search, place) for search in searches for place in search.hopeful()]
         if not wanted:
             return

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from codegen.aot import Record
 from codegen.aot.plan import TablePlan
-from tools.tables.choose import TIE, Places
+from tools.tables.choose import Places
+from tools.tables.devices import DEVICES
 from tools.tables.making import Choice
-from tools.tables.model import VERSION
+from tools.tables.models import trust, version
 from txtdb.layers.resolve import Layer, empty_fold, fold_layer, ground_digest
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import UNSET, ConfigPool, ConfigValues, build_table
@@ -19,7 +20,6 @@ from txtdb.model.values import Functional, functional_rank
 from txtdb.model.writing import table_text
 from txtdb.syntax import read
 
-ORIGIN = f"modelled {VERSION}, not measured"
 PATCH = "0010-few-queries"
 PATCH_WHY = "few queries, many keys: a tile of queries of their size, where the table takes that of 64 queries"
 REST = "0010-modelled"
@@ -34,15 +34,20 @@ Found = Mapping[Functional, Choice]
 Own = list[tuple[npt.NDArray[np.bool_], ConfigValues]]
 
 
+def origin(arch: str) -> str:
+    """What the files of an arch say of where their cells come from."""
+    return f"modelled {version(arch)}, not measured"
+
+
 def table(schema: ArchSchema, arch: str, found: Found) -> str:
     """The table of one kernel."""
-    return _text(schema, arch, found, lambda choice: choice.places, {"origin": [ORIGIN]}, "txtdb")
+    return _text(schema, arch, found, lambda choice: choice.places, {"origin": [origin(arch)]}, "txtdb")
 
 
 def patched(schema: ArchSchema, arch: str, found: Found) -> tuple[str, str]:
     """Table and patch: in the table the cells with few queries are as those with 64."""
-    base = _text(schema, arch, found, lambda choice: _without(schema, choice), {"origin": [ORIGIN]}, "txtdb")
-    header = {"origin": [ORIGIN], "why": [PATCH_WHY]}
+    base = _text(schema, arch, found, lambda choice: _without(schema, choice), {"origin": [origin(arch)]}, "txtdb")
+    header = {"origin": [origin(arch)], "why": [PATCH_WHY]}
     patch = _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
     header["onto"] = [_ground(schema, arch, base, patch)]
     return base, _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
@@ -55,7 +60,7 @@ def rest(schema: ArchSchema, arch: str, found: Found, measured: str) -> str:
     for row, functional in enumerate(schema.declared):
         if functional in found:
             _fill(cells[row], found[functional], found[functional].places, pool)
-    header = {"origin": [ORIGIN], "why": [REST_WHY]}
+    header = {"origin": [origin(arch)], "why": [REST_WHY]}
     patch = _grid_text(schema, arch, cells, pool, header, "dbpatch")
     header["onto"] = [_ground(schema, arch, measured, patch)]
     return _grid_text(schema, arch, cells, pool, header, "dbpatch")
@@ -69,7 +74,7 @@ def heir(schema: ArchSchema, arch: str, base: str, own: Mapping[Functional, Own]
     for row, functional in enumerate(functionals):
         for mask, config in (own or {})[functional]:
             cells[row][mask] = pool.intern(config)
-    header = {"base": [base], "origin": [ORIGIN]}
+    header = {"base": [base], "origin": [origin(arch)]}
     return table_text(schema.schema, arch, functionals, schema.bins, cells, pool, header, "txtdb")
 
 
@@ -95,7 +100,7 @@ def forward_operator(schema: ArchSchema, arch: str) -> str:
     """There is one back end."""
     pool = ConfigPool()
     cells = np.full(_shape(schema), pool.intern(("triton",)), np.int32)
-    return _grid_text(schema, arch, cells, pool, {"origin": [ORIGIN]}, "txtdb")
+    return _grid_text(schema, arch, cells, pool, {"origin": [origin(arch)]}, "txtdb")
 
 
 def backward_operator(schema: ArchSchema, arch: str, kernels: Mapping[str, Found]) -> str:
@@ -106,8 +111,8 @@ def backward_operator(schema: ArchSchema, arch: str, kernels: Mapping[str, Found
     for row, functional in enumerate(schema.declared):
         times = {iface: _picked(found[functional]) for iface, found in kernels.items()}
         apart = times["bwd_kernel_dk_dv"] + times["bwd_kernel_dq"] + 2 * LAUNCH_S
-        cells[row][times["bwd_kernel_fuse"] * TIE < apart] = fused
-    return _grid_text(schema, arch, cells, pool, {"origin": [ORIGIN]}, "txtdb")
+        cells[row][times["bwd_kernel_fuse"] * trust(DEVICES[arch]).tie < apart] = fused
+    return _grid_text(schema, arch, cells, pool, {"origin": [origin(arch)]}, "txtdb")
 
 
 def _picked(choice: Choice) -> np.ndarray:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from txtdb.check.finding import CellRef
+from txtdb.evidence.named import EvidenceFile, open_evidence
 from txtdb.faults import Fault, Severity, Span
 from txtdb.layers.database import Database, LoadedFile
 from txtdb.layers.listing import LayerFile
@@ -88,6 +90,7 @@ class Context:
     today: date
     compiler: str | None = None
     _views: dict[Place, DeclaredView | None] = field(default_factory=dict)
+    _evidence: dict[tuple[Path, str], EvidenceFile] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> list[LoadedFile]:
@@ -106,6 +109,13 @@ class Context:
     def schema(self, iface: str) -> Schema:
         """The schema of an interface."""
         return self.database.schemas[iface]
+
+    def evidence(self, loaded: LoadedFile, name: str) -> EvidenceFile:
+        """The evidence file that one of `files` names, read once however many name it."""
+        key = (loaded.file.path.parent / name, loaded.file.iface)
+        if key not in self._evidence:
+            self._evidence[key] = open_evidence(loaded.file, name, self.schema(loaded.file.iface))
+        return self._evidence[key]
 
     def view(self, place: Place) -> DeclaredView | None:
         """The table of a place on its declared grid; None where its files cannot be trusted to mean what they say."""

@@ -6,11 +6,17 @@ What they prove is left to `txtdb verify`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from txtdb.check.context import Context
 from txtdb.check.finding import Finding, from_fault
-from txtdb.evidence.named import EvidenceFile, is_partial, missing_fault, open_evidence, partial_fault, unlike_fault
+from txtdb.evidence.named import (
+    EvidenceFile,
+    device_fault,
+    is_partial,
+    missing_fault,
+    partial_fault,
+    unlike_fault,
+)
 from txtdb.faults import Fault, Span
 from txtdb.layers.database import LoadedFile
 from txtdb.syntax.tree import Directive
@@ -18,25 +24,16 @@ from txtdb.syntax.tree import Directive
 
 def evidence_files(context: Context) -> Iterator[Finding]:
     """`missing-evidence`, `evidence-digest`, `bad-evidence`, `unlike-evidence` and `partial-evidence`."""
-    read: dict[tuple[Path, str], EvidenceFile] = {}
     for loaded in context.files:
         directives = loaded.source.document.directives if loaded.source else []
         for directive in directives:
             if directive.name == "evidence":
-                found = _open(context, loaded, directive.args[0], read)
-                for fault in _faults(loaded, directive, found):
+                found = context.evidence(loaded, directive.args[0])
+                for fault in _faults(context, loaded, directive, found):
                     yield from_fault(fault, loaded.file.arch, loaded.file.iface)
 
 
-def _open(context: Context, loaded: LoadedFile, name: str, read: dict[tuple[Path, str], EvidenceFile]) -> EvidenceFile:
-    """An evidence file, read once however many files name it."""
-    key = (loaded.file.path.parent / name, loaded.file.iface)
-    if key not in read:
-        read[key] = open_evidence(loaded.file, name, context.schema(loaded.file.iface))
-    return read[key]
-
-
-def _faults(loaded: LoadedFile, directive: Directive, found: EvidenceFile) -> Iterator[Fault]:
+def _faults(context: Context, loaded: LoadedFile, directive: Directive, found: EvidenceFile) -> Iterator[Fault]:
     """The content counts only where it is the one that was named."""
     span, (name, digest) = directive.span(loaded.file.display), directive.args
     if not found.digest:
@@ -47,12 +44,15 @@ def _faults(loaded: LoadedFile, directive: Directive, found: EvidenceFile) -> It
     elif found.evidence is None:
         yield from found.faults
     else:
-        yield from _content_faults(loaded.file.arch, span, found)
+        yield from _content_faults(context, loaded.file.arch, span, found)
 
 
-def _content_faults(arch: str, span: Span, found: EvidenceFile) -> Iterator[Fault]:
+def _content_faults(context: Context, arch: str, span: Span, found: EvidenceFile) -> Iterator[Fault]:
     assert found.evidence is not None, "the caller has seen to it"
+    device = device_fault(found.name, found.evidence, arch, context.database.archs, span)
     if found.evidence.arch != arch:
         yield unlike_fault(found.name, found.evidence, arch, span)
+    elif device:
+        yield device
     if is_partial(found.evidence):
         yield partial_fault(found.evidence, span)

@@ -40,7 +40,7 @@ from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.patching.report import outcome_lines
-from txtdb.tune.calibrating import Calibrator
+from txtdb.tune.calibrating import Calibrated, Calibrator
 from txtdb.tune.cell_run import RACE, STRATEGIES
 from txtdb.tune.choosing import Choice
 from txtdb.tune.clocks import ClocksRefused, Requested, arranged
@@ -52,10 +52,12 @@ from txtdb.tune.job import (
     Place,
     Prepared,
     Report,
+    arch_faults,
     keep_evidence,
     perform,
     prepare,
     prepare_comparison,
+    size_faults,
     table_of,
     work_of,
 )
@@ -71,6 +73,10 @@ from txtdb.wording import did_you_mean, plural
 JOURNAL_FOLDER = ".txtdb-tune"
 
 _SELECT = (SELECT_TIME, SELECT_ENERGY)
+_NO_TRIALS_OF_ENERGY = (
+    "--calibrate finds the bar of times: trials of energy would need the watts of every label anew, some 4 s each; "
+    "leave it out with --select energy, whose noise floor has the noise of the watts"
+)
 
 _file = click.Path(path_type=Path, dir_okay=False)
 _existing = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -211,6 +217,8 @@ class _Command:
         )
 
     def run(self) -> None:
+        if self._given["trials"] and self._given["select"] == SELECT_ENERGY:
+            raise click.UsageError(_NO_TRIALS_OF_ENERGY)
         database, table = self._table()
         faults = publication_faults(database, table, self._publication)
         faults += _no_place(self._given["evidence_out"])
@@ -218,6 +226,9 @@ class _Command:
             fail(faults, EXIT_USAGE)
         prepared = self._prepared(database, table)
         print_faults(prepared.notes)
+        faults = size_faults(work_of(prepared, self._settings))
+        if faults:
+            fail(faults, EXIT_USAGE)
         if self._given["dry_run"]:
             self._dry_run(prepared)
         elif not prepared.plans:
@@ -289,15 +300,21 @@ class _Command:
         resumes = place.may_resume(given["iface"], prepared.table.arch)
         measurer = Measurer(self._settings.device, self._settings.policy.run, resumes)
         self._stack.callback(measurer.close)
+        faults = arch_faults(database, prepared.table.arch, measurer.facts(given["iface"]))
+        if faults:
+            fail(faults, EXIT_USAGE)
         clocks = self._clocks(measurer)
         facts = _with_clocks(measurer.facts(given["iface"]), clocks)
+        if self._settings.by_energy:
+            facts = replace(facts, contract={**facts.contract, "power": measurer.power_contract()})
         journal, faults = place.open(identity_of(prepared.arch_schema, self._settings, facts))
         print_faults(faults)
         if journal is None:
             sys.exit(EXIT_USAGE)
         self._stack.callback(journal.close)
         calibration = self._calibration(prepared, journal, measurer)
-        progress = Progress(prepared.table.schema, prepared.plans, self._say, _tell, time.monotonic)
+        estimate_s = work_of(prepared, self._settings).seconds
+        progress = Progress(prepared.table.schema, prepared.plans, self._say, _tell, time.monotonic, estimate_s)
         instruments = Instruments(facts, journal, measurer, Watcher(progress.tick, progress.cell), clocks)
         found = perform(database, prepared, self._settings, instruments, self._publication, calibration)
         beside = journal.path.with_name(f"{journal.path.stem}-{self._publication.name}.json")
@@ -309,16 +326,16 @@ class _Command:
         requested = Requested(self._given["clocks"], self._given["power_cap"])
         return self._stack.enter_context(arranged(measurer.sensor(), requested, _tell))
 
-    def _calibration(self, prepared: Prepared, journal: Journal, measurer: Measurer) -> dict[str, Any] | None:
+    def _calibration(self, prepared: Prepared, journal: Journal, measurer: Measurer) -> Calibrated | None:
         """What trials of equals say of the bar, where they are asked for."""
         if self._given["trials"] is None:
             return None
-        calibrator = Calibrator(prepared.arch_schema, self._settings.policy, journal, measurer)
+        calibrator = Calibrator(prepared.arch_schema, self._settings.policy, self._settings.strategy, journal, measurer)
         try:
             found = calibrator.run(prepared.plans, self._given["trials"])
         except (CandidateFault, Throttled) as error:
             fail([Fault("calibration", Span("--calibrate"), f"the trials failed: {error}", "")])
-        self._say(calibration_text(found))
+        self._say(calibration_text(found.stated))
         return found
 
     def _finish(self, found: Report, prepared: Prepared) -> NoReturn:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from txtdb.evidence.decide import decide
 from txtdb.evidence.policy import Policy
-from txtdb.model.evidence import Decision, Measured, Reason
+from txtdb.evidence.samples import total
+from txtdb.model.evidence import Decision, Entrant, Measured, Reason, Status, TrialEvidence
 
 # Of the bounds of a rate: each tail has half of the rest.
 CONFIDENCE = 0.95
+# Where the incumbent of a trial comes from.
+TRIAL_LAYER = "calibration"
 
 
 def clopper_pearson(count: int, trials: int) -> tuple[float, float]:
@@ -49,6 +53,30 @@ def calibrate(
         "power": {"slower_pct": slower_pct, **_rate(found)},
         "without_certificate": sum(not item.certified for item in (*at_bar, *found)),
     }
+
+
+def measured_of(trial: TrialEvidence) -> Measured:
+    """A trial as the cell that it stands for."""
+    return Measured(
+        functional=trial.functional,
+        at=trial.at,
+        strategy=trial.strategy,
+        entrants=(Entrant(trial.config, Status.OK, error=0.0),) * trial.labels,
+        incumbent=0,
+        incumbent_layer=TRIAL_LAYER,
+        neighbours=(),
+        depth=trial.depth,
+        blocks=trial.blocks,
+    )
+
+
+def calibration_of(trials: Sequence[TrialEvidence], slower_pct: float, policy: Policy) -> dict[str, Any]:
+    """What the trials of a run say, as its evidence states it: see `calibrate`; with the sum of all samples."""
+    same, slower = ([measured_of(trial) for trial in trials if trial.twin is twin] for twin in (False, True))
+    times = chain.from_iterable(chain(trial.depth, *(block.times for block in trial.blocks)) for trial in trials)
+    labels = max((trial.labels for trial in trials), default=0)
+    found = calibrate(same, slower, slower_pct, policy)
+    return {"labels": labels, **found, "total_ns": total(chain.from_iterable(times))}
 
 
 def _decided(trials: Sequence[Measured], policy: Policy, bar_pct: float) -> list[Decision]:

@@ -15,7 +15,8 @@ from itertools import chain
 from txtdb.evidence.finalists import Rounds, finalists, is_right
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import Race
-from txtdb.evidence.samples import Comparison, acceptable_watts, all_acceptable, all_sound, total
+from txtdb.evidence.samples import Comparison, all_acceptable, all_sound, total
+from txtdb.evidence.watts import usable_watts, watts_floor
 from txtdb.model.evidence import Decision, Measured, Outcome, Reason, Standing
 from txtdb.model.values import functional_rank
 
@@ -79,7 +80,7 @@ def decide(measured: Measured, policy: Policy, bar_pct: float) -> Decision:
 
 
 def _with_winner(measured: Measured, result: _Result, policy: Policy, least: float) -> Decision:
-    gains = {one: _gain(result, one, measured.incumbent, policy, least) for one in result.tied}
+    gains = {one: _gain(measured, result, one, policy, least) for one in result.tied}
     winner = _winner(measured, gains)
     gain, proven = gains[winner], result.is_proven(winner)
     outcome, reason = _gate(measured, result.right, winner, gain, proven)
@@ -125,17 +126,13 @@ def _right_entrants(measured: Measured) -> tuple[int, ...]:
 
 
 def _with_watts(measured: Measured, right: tuple[int, ...]) -> tuple[int, ...]:
-    known = _watts(measured)
+    known = usable_watts(measured)
     return tuple(one for one in right if one in known) if measured.watts else right
-
-
-def _watts(measured: Measured) -> dict[int, float]:
-    return {one: watts for one, watts in enumerate(measured.watts) if watts is not None and acceptable_watts(watts)}
 
 
 def _replay(measured: Measured, policy: Policy, valid: tuple[int, ...]) -> Race:
     incumbent = measured.incumbent if measured.incumbent in valid else None
-    race = Race(valid, incumbent, policy, _watts(measured))
+    race = Race(valid, incumbent, policy, usable_watts(measured))
     race.extend(measured.blocks)
     return race
 
@@ -152,19 +149,21 @@ def _race_result(measured: Measured, policy: Policy) -> _Result:
 def _round_result(measured: Measured, policy: Policy) -> _Result:
     right = _right_entrants(measured)
     valid = _with_watts(measured, right)
-    rounds = Rounds(measured.blocks, set(valid), policy, _watts(measured))
+    rounds = Rounds(measured.blocks, set(valid), policy, usable_watts(measured))
     return _Result(right, valid, rounds.tied, rounds.compared, rounds.is_proven, {})
 
 
-def _gain(result: _Result, winner: int, incumbent: int | None, policy: Policy, least: float) -> _Gain | None:
+def _gain(measured: Measured, result: _Result, winner: int, policy: Policy, least: float) -> _Gain | None:
     """None where there is no incumbent that it can be compared with.
 
-    A gain of g has (1 - g) times the standard error of the logarithm.
+    A gain of g has (1 - g) times the standard error of the logarithm. An incumbent that wins gains nothing by watts.
     """
+    incumbent = measured.incumbent
     found = result.compared(winner, incumbent) if incumbent in result.valid and incumbent is not None else None
-    if found is None or not found.freedom:
+    if found is None or not found.freedom or incumbent is None:
         return None
-    floor = 100 * policy.finalists.sigma * found.spread * math.exp(found.mean)
+    watts = watts_floor(measured, winner, incumbent, policy) if winner != incumbent else 0.0
+    floor = 100 * math.hypot(policy.finalists.sigma * found.spread, watts) * math.exp(found.mean)
     return _Gain(0.0 - 100 * math.expm1(found.mean), floor, max(least, floor))
 
 

@@ -8,12 +8,13 @@ those of a cell are looked at together, column by column, and one by one only wh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from enum import StrEnum
 from itertools import chain
 from math import isfinite
 from typing import Any, TypeVar
 
-from txtdb.evidence.encode import NO_NUMBERS
+from txtdb.evidence.encode import NO_NUMBERS, TRIALS
 from txtdb.model.evidence import (
     Block,
     CellEvidence,
@@ -22,9 +23,11 @@ from txtdb.model.evidence import (
     Evidence,
     Measured,
     Outcome,
+    Reading,
     Reason,
     Standing,
     Status,
+    TrialEvidence,
 )
 from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues
@@ -46,6 +49,10 @@ _DECISION = (
     "total_ns", "standings",
 )  # fmt: skip
 _STANDING = ("entrant", "blocks", "slower", "spread", "eliminated")
+_TRIAL = ("twin", "functional", "at", "config", "strategy", "labels", "depth", "blocks")
+_READING = tuple(item.name for item in fields(Reading))
+# No trial has more labels.
+_MOST_LABELS = 1000
 _STATUS = {str(status): status for status in Status}
 
 _Item = TypeVar("_Item")
@@ -118,8 +125,42 @@ def _typed(value: object, path: str, expected: ValueType) -> Value:
     return value
 
 
-def evidence(given: Mapping[str, Any], cells: Iterable[CellEvidence]) -> Evidence:
-    """The run, with its cells. The state that it claims must be the one that they give."""
+def trials(given: Mapping[str, Any], schema: Schema, configs: list[ConfigValues]) -> list[TrialEvidence]:
+    """The trials of the calibration; none where it states none."""
+    calibration = given["calibration"]
+    rows = calibration.get(TRIALS, []) if isinstance(calibration, dict) else []
+    return _each(rows, f"calibration.{TRIALS}", lambda item, path: _trial(item, path, schema, configs))
+
+
+def _trial(value: object, path: str, schema: Schema, configs: list[ConfigValues]) -> TrialEvidence:
+    given = members(value, path, _TRIAL)
+    labels = count(given["labels"], f"{path}.labels")
+    if labels > _MOST_LABELS:
+        raise Wrong(f"{path}.labels", f"more than {_MOST_LABELS} labels")
+    place = _Place(labels, "label")
+    return TrialEvidence(
+        twin=flag(given["twin"], f"{path}.twin"),
+        functional=_functional(given["functional"], f"{path}.functional", schema),
+        at=_bins(given["at"], f"{path}.at", schema),
+        config=configs[_Place(len(configs), "config").one(given["config"], f"{path}.config")],
+        strategy=text(given["strategy"], f"{path}.strategy"),
+        labels=labels,
+        depth=_depth(given["depth"], f"{path}.depth", labels),
+        blocks=tuple(_each(given["blocks"], f"{path}.blocks", place.block)),
+    )
+
+
+def _calibration(value: object) -> dict[str, Any] | None:
+    """What the trials are said to come to, without them."""
+    if isinstance(value, dict):
+        value = {name: item for name, item in value.items() if name != TRIALS}
+    return None if value is None else plain_object(value, "calibration")
+
+
+def evidence(
+    given: Mapping[str, Any], cells: Iterable[CellEvidence], measured_trials: Iterable[TrialEvidence]
+) -> Evidence:
+    """The run, with its cells and trials. The state that it claims must be the one that they give."""
     made = Evidence(
         iface=text(given["iface"], "iface"),
         arch=text(given["arch"], "arch"),
@@ -130,8 +171,9 @@ def evidence(given: Mapping[str, Any], cells: Iterable[CellEvidence]) -> Evidenc
         contract=plain_object(given["contract"], "contract"),
         device=plain_object(given["device"], "device"),
         software=plain_object(given["software"], "software"),
-        calibration=None if given["calibration"] is None else plain_object(given["calibration"], "calibration"),
+        calibration=_calibration(given["calibration"]),
         cells=tuple(cells),
+        trials=tuple(measured_trials),
     )
     if len(made.cells) > made.planned:
         raise Wrong("planned", f"{made.planned} cells were planned, and {len(made.cells)} are there")
@@ -211,11 +253,32 @@ def _depth(value: object, path: str, entrants: int) -> tuple[tuple[float, ...], 
     return rows
 
 
-def _watts(value: object, path: str, entrants: int) -> tuple[float | None, ...]:
-    row = tuple(number_or_none(item, path) for item in items(value, path))
+def _watts(value: object, path: str, entrants: int) -> tuple[Reading | None, ...]:
+    row = tuple(_each(value, path, _reading))
     if len(row) not in (0, entrants):
-        raise Wrong(path, f"{len(row)} numbers for {entrants} entrants")
+        raise Wrong(path, f"{len(row)} readings for {entrants} entrants")
     return row
+
+
+def _reading(value: object, path: str) -> Reading | None:
+    if value is None:
+        return None
+    given = members(value, path, _READING)
+    return Reading(
+        path=text(given["path"], f"{path}.path"),
+        reason=text(given["reason"], f"{path}.reason"),
+        source=text(given["source"], f"{path}.source"),
+        calls=count(given["calls"], f"{path}.calls"),
+        windows=numbers(given["windows"], f"{path}.windows"),
+        raw_watts=number_or_none(given["raw_watts"], f"{path}.raw_watts"),
+        utilization=number(given["utilization"], f"{path}.utilization"),
+        idle_watts=number_or_none(given["idle_watts"], f"{path}.idle_watts"),
+        updates=count(given["updates"], f"{path}.updates"),
+        seconds=number(given["seconds"], f"{path}.seconds"),
+        trials=count(given["trials"], f"{path}.trials"),
+        dropped=count(given["dropped"], f"{path}.dropped"),
+        reliable=flag(given["reliable"], f"{path}.reliable"),
+    )
 
 
 def _decision(value: object, path: str, place: _Place) -> Decision:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from math import isfinite
 from typing import Any
 
-from txtdb.model.evidence import Block, CellEvidence, Decision, Entrant, Evidence, Measured, Standing
+from txtdb.model.evidence import (
+    Block,
+    CellEvidence,
+    Decision,
+    Entrant,
+    Evidence,
+    Measured,
+    Reading,
+    Standing,
+    TrialEvidence,
+)
 from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues
 
 EVIDENCE_VERSION = 1
+# The member of a calibration that holds its samples.
+TRIALS = "trials"
 # JSON has no such numbers; a time that is none is kept as one of these texts.
 NO_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
@@ -24,11 +37,12 @@ def evidence_text(evidence: Evidence, schema: Schema) -> str:
     """
     palette: dict[ConfigValues, int] = {}
     cells = [_cell(cell, schema, palette) for cell in evidence.cells]
-    members = {**_head(evidence, schema), "configs": _lines(map(_json, map(list, palette))), "cells": _lines(cells)}
+    head = _head(evidence, schema, palette)
+    members = {**head, "configs": _lines(map(_json, map(list, palette))), "cells": _lines(cells)}
     return "{\n" + ",\n".join(f"{_json(name)}: {text}" for name, text in members.items()) + "\n}\n"
 
 
-def _head(evidence: Evidence, schema: Schema) -> dict[str, str]:
+def _head(evidence: Evidence, schema: Schema, palette: dict[ConfigValues, int]) -> dict[str, str]:
     return {
         "evidence": _json(EVIDENCE_VERSION),
         "iface": _json(evidence.iface),
@@ -41,9 +55,29 @@ def _head(evidence: Evidence, schema: Schema) -> dict[str, str]:
         "contract": _object(evidence.contract),
         "device": _object(evidence.device),
         "software": _object(evidence.software),
-        "calibration": "null" if evidence.calibration is None else _object(evidence.calibration),
+        "calibration": "null" if evidence.calibration is None else _calibration(evidence, schema, palette),
         "fields": _json(list(schema.field_names)),
     }
+
+
+def _calibration(evidence: Evidence, schema: Schema, palette: dict[ConfigValues, int]) -> str:
+    """What the trials say, and the trials."""
+    trials = _lines(_trial(trial, schema, palette) for trial in evidence.trials)
+    stated = _members(evidence.calibration or {})
+    return "{\n" + ",\n".join([*stated, f'"{TRIALS}": {trials}']) + "\n}"
+
+
+def _trial(trial: TrialEvidence, schema: Schema, palette: dict[ConfigValues, int]) -> str:
+    facts = {
+        "twin": trial.twin,
+        "functional": schema.functional_dict(trial.functional),
+        "at": dict(zip(schema.axis_names, trial.at, strict=True)),
+        "config": palette.setdefault(trial.config, len(palette)),
+        "strategy": trial.strategy,
+        "labels": trial.labels,
+    }
+    depth = _lines(_json(_numbers(times)) for times in trial.depth)
+    return f'{_json(facts)[:-1]},\n"depth": {depth},\n"blocks": {_lines(map(_block, trial.blocks))}}}'
 
 
 def _cell(cell: CellEvidence, schema: Schema, palette: dict[ConfigValues, int]) -> str:
@@ -53,7 +87,7 @@ def _cell(cell: CellEvidence, schema: Schema, palette: dict[ConfigValues, int]) 
     lists = {
         "entrants": _lines(entrants),
         "depth": _lines(_json(_numbers(times)) for times in measured.depth),
-        "watts": _json(_numbers(measured.watts)),
+        "watts": _lines(map(_reading, measured.watts)),
         "blocks": _lines(map(_block, measured.blocks)),
         "decision": _decision(cell.decision),
     }
@@ -77,6 +111,15 @@ def _facts(measured: Measured, schema: Schema) -> dict[str, Any]:
 
 def _entrant(entrant: Entrant, config: int) -> str:
     return _json([config, str(entrant.status), _number(entrant.error), _text(entrant.detail)])
+
+
+def _reading(reading: Reading | None) -> str:
+    if reading is None:
+        return "null"
+    facts = {item.name: getattr(reading, item.name) for item in fields(Reading)}
+    numbers = {name: _number(value) for name, value in facts.items() if isinstance(value, float)}
+    texts = {name: _text(value) for name, value in facts.items() if isinstance(value, str)}
+    return _json({**facts, **numbers, **texts, "windows": _numbers(reading.windows)})
 
 
 def _block(block: Block) -> str:
@@ -129,8 +172,12 @@ def _lines(items: Iterable[str]) -> str:
 
 
 def _object(members: Mapping[str, Any]) -> str:
-    lines = [f"{_json(_text(name))}: {_json(_plain(value), True)}" for name, value in sorted(members.items())]
+    lines = _members(members)
     return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"
+
+
+def _members(members: Mapping[str, Any]) -> list[str]:
+    return [f"{_json(_text(name))}: {_json(_plain(value), True)}" for name, value in sorted(members.items())]
 
 
 def _plain(value: object) -> object:

@@ -73,7 +73,8 @@ class _Reader:
             given = self._head()
             configs = decode.palette(given, self._schema)
             cells = list(self._cells(given, configs))
-            evidence = None if self._faults else decode.evidence(given, cells)
+            trials = decode.trials(given, self._schema, configs)
+            evidence = None if self._faults else decode.evidence(given, cells, trials)
         except Wrong as error:
             self._note(error)
             return None, self._faults

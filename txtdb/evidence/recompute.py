@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from txtdb.evidence.calibration import clopper_pearson
+from txtdb.evidence.calibration import calibration_of
 from txtdb.evidence.decide import decide
 from txtdb.evidence.files import BAD
 from txtdb.evidence.named import is_partial, partial_fault
@@ -37,7 +37,6 @@ _EASIER = (
     ("race", "screen_blocks", False),
     ("race", "floor_pct", False),
 )  # fmt: skip
-_RATES = ("false_promotions", "false_promotions_at_bar")
 _BAR_FIELDS = ("bar_pct", "margin_pct")
 # Larger numbers in a calibration mean nothing.
 _MOST = 10**9
@@ -69,7 +68,7 @@ def evidence_faults(evidence: Evidence, file: str, schema: Schema, asked: Policy
         more = f"; {len(faults) - 1} more are wrong" if len(faults) > 1 else ""
         yield replace(faults[0], rule=BAD, message=f"{faults[0].message}{more}"), None
         return
-    for message in (*_lax(policy, asked), *_calibration_problems(evidence.calibration, policy)):
+    for message in (*_lax(policy, asked), *_calibration_problems(evidence, policy)):
         yield Fault(BAR, span, message, "measure again, or tell verify what policy is asked for"), None
     bar = demanded_bar(evidence.calibration, policy)
 
@@ -154,50 +153,43 @@ def _lax(policy: Policy, asked: Policy) -> Iterator[str]:
             yield f"policy {group}.{name} is {have:g}; {bound} {want:g} is asked for"
 
 
-def _calibration_problems(calibration: Mapping[str, Any] | None, policy: Policy) -> Iterator[str]:
-    """Where rates and bar do not go together. The trials are not in the file: their counts are believed."""
-    if calibration is None:
+def _calibration_problems(evidence: Evidence, policy: Policy) -> Iterator[str]:
+    """Where the calibration is not what its trials give, or its trials are of another kind than the cells."""
+    stated = evidence.calibration
+    if stated is None:
         return
-    bar, rates = _number(calibration.get("bar_pct")), {name: _counts(calibration.get(name)) for name in _RATES}
-    if bar is None or None in rates.values():
-        yield f"the calibration has no bar_pct, or no count and trials of {' and '.join(_RATES)}"
+    if not evidence.trials:
+        yield "the calibration has no trials: nothing says what bar they demand"
         return
-    for name, counts in rates.items():
-        assert counts is not None, "seen to above"
-        yield from _rate_problems(name, calibration[name], *counts)
-    (plain, trials), (at_bar, _) = filter(None, rates.values())
-    yield from _bar_problems(bar, policy, plain, at_bar, trials)
+    slower_pct = _number(_member(stated, "power.slower_pct")) or 0.0
+    made = _flat(calibration_of(evidence.trials, slower_pct, policy))
+    pairs = (Difference(name, _member(stated, name), value) for name, value in made)
+    found = [item for item in pairs if not _same(item.name, item.stated, item.made)]
+    if found:
+        more = f"; {len(found) - 1} more differ" if len(found) > 1 else ""
+        yield f"calibration {found[0]}{more}"
+    strategies = {cell.measured.strategy for cell in evidence.cells}
+    if strategies and {trial.strategy for trial in evidence.trials} != strategies:
+        yield f"the calibration is of another strategy than the cells, which are by {' and '.join(sorted(strategies))}"
+    if any(cell.measured.watts for cell in evidence.cells):
+        yield "the trials of the calibration are of times, and the cells are decided by energy"
 
 
-def _bar_problems(bar: float, policy: Policy, plain: int, at_bar: int, trials: int) -> Iterator[str]:
-    """`plain` and `at_bar`: the false promotions at the policy's bar, and at the calibrated one."""
-    usual = policy.promotion.min_improvement_pct
-    allowed = math.floor(policy.promotion.max_false_promotion_pct / 100 * trials + _ALIKE)
-    if at_bar > allowed:
-        yield f"the calibrated bar of {bar:g} % leaves {at_bar} false promotions of {trials}; {allowed} are allowed"
-    if plain > allowed and bar <= usual:
-        yield f"{plain} false promotions of {trials} demand a bar above the policy's {usual:g} %; it is {bar:g} %"
-    if plain <= allowed and not math.isclose(bar, usual):
-        yield f"{plain} false promotions of {trials} leave the bar at the policy's {usual:g} %; it is {bar:g} %"
+def _flat(members: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
+    """Members of nested objects as `outer.inner`."""
+    for name, value in members.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
 
 
-def _rate_problems(name: str, rate: Mapping[str, Any], count: int, trials: int) -> Iterator[str]:
-    if not trials:
-        return
-    low, high = clopper_pearson(count, trials)
-    made = {"pct": 100 * count / trials, "low_pct": 100 * low, "high_pct": 100 * high}
-    for member, value in made.items():
-        stated = _number(rate.get(member))
-        if stated is None or not math.isclose(stated, value, rel_tol=1e-6, abs_tol=_ALIKE):
-            yield f"calibration {name}.{member} is {rate.get(member)}; {count} of {trials} give {value:.6g}"
-
-
-def _counts(rate: object) -> tuple[int, int] | None:
-    """How many of how many; None where that is not stated."""
-    count, trials = (rate.get("count"), rate.get("trials")) if isinstance(rate, Mapping) else (None, None)
-    if type(count) is not int or type(trials) is not int:
-        return None
-    return (count, trials) if 0 <= count <= trials <= _MOST else None
+def _member(members: Mapping[str, Any], name: str) -> object:
+    """What an object has at `outer.inner`; None where it has nothing there."""
+    found: object = members
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
 
 
 def _number(value: object) -> float | None:

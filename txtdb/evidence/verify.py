@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from txtdb.evidence.files import no_collector
-from txtdb.evidence.named import Cell, EvidenceFile, open_evidence, unlike_fault
+from txtdb.evidence.named import Cell, EvidenceFile, device_fault, open_evidence, unlike_fault
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.recompute import evidence_faults
 from txtdb.faults import Fault, Span, errors
@@ -180,11 +180,16 @@ class _Verifier:
             text = f"evidence file {name} is not the one that this file was made from: it has {named.file.digest}"
             self._object(file, Fault("digest-mismatch", span, text, "restore it, or measure again"))
         evidence = named.file.evidence
-        if evidence is not None and evidence.arch != file.arch:
-            span = directive.arg_span(file.display, 0)
-            self._object(file, unlike_fault(name, evidence, file.arch, span))
-            return None
-        return named if evidence is not None else None
+        unlike = self._unlike(file, name, evidence, directive.arg_span(file.display, 0)) if evidence else None
+        if unlike:
+            self._object(file, unlike)
+        return named if evidence is not None and unlike is None else None
+
+    def _unlike(self, file: LayerFile, name: str, evidence: Evidence, span: Span) -> Fault | None:
+        """Why evidence is not of a file's arch."""
+        if evidence.arch != file.arch:
+            return unlike_fault(name, evidence, file.arch, span)
+        return device_fault(name, evidence, file.arch, self._database.archs, span)
 
     def _open(self, file: LayerFile, directive: Directive, schema: Schema) -> _Named:
         """An evidence file, read and held against itself once, whoever names it."""

@@ -12,6 +12,7 @@ from txtdb.wording import near_names
 
 _FACTS = ("wave_size", "lds_bytes", "vgpr_budget", "compute_units", "xcds")
 _TEXTS = ("pack", "gpu")
+_RESOURCES = "resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ def read_archs(data: bytes, file: str) -> tuple[dict[str, Arch], list[Fault]]:
     if content is None:
         return {}, faults
     reader = TomlReader(file, "archs", data=data)
-    reader.known(content, ("arch",), "archs.toml")
+    reader.known(content, ("arch", _RESOURCES), "archs.toml")
+    if not isinstance(content.get(_RESOURCES, False), bool):
+        reader.fault(f"`{_RESOURCES}` must be true or false")
     tables = reader.table(content, "arch", "archs.toml")
     archs = {name: _read_arch(reader, name, reader.table(tables, name, "arch")) for name in tables}
     owners: dict[str, str] = {}
@@ -53,6 +56,15 @@ def read_archs(data: bytes, file: str) -> tuple[dict[str, Arch], list[Fault]]:
             if owners.setdefault(alias, arch.name) != arch.name:
                 reader.fault(f"`{alias}` names both {owners[alias]} and {arch.name}", "an alias belongs to one arch")
     return archs, reader.faults
+
+
+def keeps_resources(data: bytes) -> bool:
+    """Whether archs.toml says `resources = true`: the images of all kernels are on record.
+
+    False for a file that cannot be decoded.
+    """
+    content, _ = parse_toml(data, "")
+    return content is not None and content.get(_RESOURCES) is True
 
 
 def _read_arch(reader: TomlReader, name: str, table: dict[str, object]) -> Arch:
@@ -87,6 +99,12 @@ def find_arch(name: str, archs: dict[str, Arch]) -> Arch | Fault:
             return arch
     hint = f"{_guess(plain, archs)}known are {known_archs(archs)}"
     return Fault("unknown-arch", Span(name), f"unknown arch `{name}`", hint)
+
+
+def is_arch(stated: str, arch: str, archs: dict[str, Arch]) -> bool:
+    """Whether what a device says of itself is an arch of the database, or an alias of it."""
+    found = find_arch(stated, archs)
+    return found.name == arch if isinstance(found, Arch) else _plain(stated) == _plain(arch)
 
 
 def _guess(plain: str, archs: Mapping[str, Arch]) -> str:

@@ -14,6 +14,12 @@ from typing import Any
 from txtdb.model.table import ConfigValues
 from txtdb.model.values import Functional
 
+# The member of `Evidence.device` that states the device's arch; a device without it answers for any.
+ARCH_FACT = "arch"
+# Members of `Evidence.software`: the digest of the whole kernel, and where the device can tell, by functional as files
+# spell it, the digest of what the kernel compiles for it.
+SOURCE_FACT, SOURCES_FACT = "kernel source", "kernel sources"
+
 
 class Status(StrEnum):
     """What became of a candidate."""
@@ -76,6 +82,38 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """The power of an entrant, as sampling gave it.
+
+    `windows` are the watts at work of each window that was kept, `trials` how many there were, `dropped` those of them
+    that were throttled. `path` is `graph` or `eager`, `reason` why it is no graph, `calls` how many a graph holds,
+    `source` where the sensor's numbers come from. `raw_watts` is the mean before the launch-gap correction,
+    `utilization` the share of the time in which the device worked, `idle_watts` what it draws between calls (None on
+    the path `graph`). `updates` of the sensor and `seconds` are those of the windows. A reading that is not `reliable`
+    ranks nothing.
+    """
+
+    path: str
+    reason: str
+    source: str
+    calls: int
+    windows: tuple[float, ...]
+    raw_watts: float | None
+    utilization: float
+    idle_watts: float | None
+    updates: int
+    seconds: float
+    trials: int
+    dropped: int
+    reliable: bool
+
+    @property
+    def watts(self) -> float | None:
+        """The mean of the windows; None where none was kept."""
+        return sum(self.windows) / len(self.windows) if self.windows else None
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """One valid entrant beside the winner, over the blocks that both ran in.
 
@@ -120,8 +158,8 @@ class Measured:
     paired ones (the race, or the finalists' rounds). `neighbours` are entrants that neighbouring cells use, nearest
     first: ties go to them. `incumbent_layer` says where the incumbent comes from (file:line), or that it is the
     default. `finished`: the run was not ended before the cell was done. `publish`: false where before and after were
-    compared only. `dropped` counts samples that were thrown away because the device throttled; `watts` are those of the
-    entrants where energy decides, else empty.
+    compared only. `dropped` counts samples that were thrown away because the device throttled; `watts` has the reading
+    of each entrant where energy decides, None for one that was not read, else it is empty.
     """
 
     functional: Functional
@@ -136,7 +174,7 @@ class Measured:
     finished: bool = True
     publish: bool = True
     dropped: int = 0
-    watts: tuple[float | None, ...] = ()
+    watts: tuple[Reading | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +185,31 @@ class CellEvidence:
     decision: Decision
 
 
+@dataclass(frozen=True, slots=True)
+class TrialEvidence:
+    """A trial of the calibration: one config of one cell under `labels` labels, the first of which is the incumbent.
+
+    `twin`: the incumbent's times were multiplied, so that it is slower than the one other label by a known share.
+    `depth` and `blocks` are the samples, as in `Measured`.
+    """
+
+    twin: bool
+    functional: Functional
+    at: tuple[int, ...]
+    config: ConfigValues
+    strategy: str
+    labels: int
+    depth: tuple[tuple[float, ...], ...]
+    blocks: tuple[Block, ...]
+
+
 @dataclass(frozen=True)
 class Evidence:
     """One run of the tuner. `policy`, `contract`, `device` and `software` are plain JSON objects.
 
     contract: how times were taken (DESIGN of measuring: method, warm-up, cache, fill, clocks); numbers of different
-    contracts are never compared. `cells` may be fewer than `planned`: then the run is partial. `calibration` is that of
-    the bar, None where the run was not calibrated.
+    contracts are never compared. `cells` may be fewer than `planned`: then the run is partial. `calibration` says what
+    the `trials` make of the bar, None where the run was not calibrated.
     """
 
     iface: str
@@ -167,6 +223,13 @@ class Evidence:
     software: Mapping[str, Any]
     calibration: Mapping[str, Any] | None
     cells: tuple[CellEvidence, ...]
+    trials: tuple[TrialEvidence, ...] = ()
+
+    @property
+    def device_arch(self) -> str | None:
+        """The arch that the device stated, None where it did not."""
+        stated = self.device.get(ARCH_FACT)
+        return stated if isinstance(stated, str) else None
 
     @property
     def state(self) -> str:

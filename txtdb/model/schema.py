@@ -181,6 +181,11 @@ class Schema:
         given = self.functional_dict(functional)
         return {item.name: item.of(given[item.key]) for item in self.derived if item.covers(given[item.key])}
 
+    def kernel_values(self, functional: Functional) -> dict[str, Value]:
+        """All that a functional says to its kernel: keys, fixed keys and derived fields."""
+        fixed = {key.name: key.value for key in self.fixed_keys}
+        return {**self.functional_dict(functional), **fixed, **self.derived_values(functional)}
+
     def donors(self, functional: Functional) -> list[Functional]:
         """The functionals that a lookup tries in turn: itself, then with one fallback key after the other replaced."""
         tried = [functional]

@@ -7,23 +7,29 @@ right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count as count_from
 from itertools import islice
 from typing import Any
 
-from txtdb.evidence.calibration import calibrate
+from txtdb.evidence.calibration import calibration_of
+from txtdb.evidence.finalists import finalists
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import Race, block_order
-from txtdb.model.evidence import Block, Entrant, Measured, Status
+from txtdb.model.evidence import Block, Entrant, Status, TrialEvidence
 from txtdb.model.schema import ArchSchema
-from txtdb.model.table import ConfigValues, config_text
+from txtdb.model.table import ConfigValues
+from txtdb.tune.cell_run import EXHAUSTIVE
 from txtdb.tune.device import CandidateFault, Task
 from txtdb.tune.fields import Cell, CellPlan, full_config, task_of
 from txtdb.tune.journal import Journal, Record
 from txtdb.tune.measuring import MOST_THROTTLED, Measurer, Throttled
 
-# Labels of one config in a trial of equals; the first stands for the incumbent.
+# Labels of one config in a trial of equals; the first stands for the incumbent. A race of eight takes 2.3 times as many
+# calls, and a promotion of one of three others tells the same of the bar as one of seven.
 LABELS = 4
 # How much slower the twin is, in percent of the time: twice the usual bar.
 SLOWER_PCT = 6.0
@@ -65,35 +71,59 @@ def _spread(plans: Sequence[CellPlan]) -> list[CellPlan]:
     return [plan for first in range(step) for plan in plans[first::step]]
 
 
+@dataclass(frozen=True)
+class Calibrated:
+    """What trials say, as evidence states it (see `calibration_of`), and their samples."""
+
+    stated: Mapping[str, Any]
+    trials: tuple[TrialEvidence, ...]
+
+
+# (label, calls of warm-up, calls) → the times of the calls
+_Measure = Callable[[int, int, int], tuple[float, ...]]
+
+
 class Calibrator:
-    """Runs the trials of a run, from the journal where it holds them."""
+    """Runs the trials of a run by its strategy, from the journal where it holds them.
 
-    def __init__(self, arch_schema: ArchSchema, policy: Policy, journal: Journal, measurer: Measurer) -> None:
+    The journal names a trial by its cell and not by its config: what a run publishes changes incumbents, and the same
+    command then finds its trials all the same.
+    """
+
+    def __init__(
+        self, arch_schema: ArchSchema, policy: Policy, strategy: str, journal: Journal, measurer: Measurer
+    ) -> None:
         self._schema, self._arch = arch_schema.schema, arch_schema.section.arch
-        self._policy, self._journal, self._measurer = policy, journal, measurer
-        self._done = {(record["trial"], record["of"]): record for record in journal.records if record["is"] == "trial"}
-        self._measured: dict[str, int] = {}
+        self._policy, self._strategy, self._journal, self._measurer = policy, strategy, journal, measurer
+        known = [record for record in journal.records if record.get("cell") == TRIALS]
+        self._done = {(record["trial"], record["of"]): record for record in known if record["is"] == "trial"}
+        self._subjects = {record["of"]: tuple(record["config"]) for record in known if record["is"] == "subject"}
+        self._measured: Counter[str] = Counter()
 
-    def run(self, plans: Sequence[CellPlan], count: int) -> dict[str, Any]:
-        """What the trials say, see `txtdb.evidence.calibration.calibrate`.
+    def run(self, plans: Sequence[CellPlan], count: int) -> Calibrated:
+        """Make `count` trials of equals, and those with a twin.
 
-        The measurements of a config are numbered through all trials. Raises CandidateFault where no cell has a config
-        that is right.
+        The measurements of a cell's config are numbered through all trials. Raises CandidateFault where no cell has a
+        config that is right, and Throttled.
         """
         found = (subject for plan in _spread(plans) if (subject := self._subject(plan)) is not None)
         subjects = list(islice(found, min(count, SUBJECTS)))
         if not subjects:
             raise CandidateFault(Status.NOT_RUN, "no cell has a config that is right")
-        trials = plan_trials(count)
-        measured = [(trial, self._trial(trial, *subjects[trial.number % len(subjects)])) for trial in trials]
-        same = [found for trial, found in measured if not trial.twin]
-        slower = [found for trial, found in measured if trial.twin]
-        return {"labels": LABELS, **calibrate(same, slower, SLOWER_PCT, self._policy)}
+        trials = [self._trial(trial, *subjects[trial.number % len(subjects)]) for trial in plan_trials(count)]
+        return Calibrated(calibration_of(trials, SLOWER_PCT, self._policy), tuple(trials))
 
     def _subject(self, plan: CellPlan) -> tuple[Cell, ConfigValues] | None:
-        """The config of a cell's trials: the incumbent if it is right."""
-        order = dict.fromkeys(filter(None, (plan.incumbent, *plan.candidates)))
-        return next(((plan.cell, config) for config in order if self._is_right(plan.cell, config)), None)
+        """The config of a cell's trials: the one that they had before, else the incumbent if it is right."""
+        label = plan.cell.label
+        if label not in self._subjects:
+            order = dict.fromkeys(filter(None, (plan.incumbent, *plan.candidates)))
+            config = next((config for config in order if self._is_right(plan.cell, config)), None)
+            if config is None:
+                return None
+            self._subjects[label] = config
+            self._journal.append({"is": "subject", "cell": TRIALS, "of": label, "config": list(config)})
+        return plan.cell, self._subjects[label]
 
     def _is_right(self, cell: Cell, config: ConfigValues) -> bool:
         task, given = self._candidate(cell, config)
@@ -106,56 +136,79 @@ class Calibrator:
     def _candidate(self, cell: Cell, config: ConfigValues) -> tuple[Task, Mapping[str, Any]]:
         return task_of(self._schema, self._arch, cell), full_config(self._schema, cell.functional, config)
 
-    def _trial(self, trial: Trial, cell: Cell, config: ConfigValues) -> Measured:
+    def _trial(self, trial: Trial, cell: Cell, config: ConfigValues) -> TrialEvidence:
         """A trial's samples, measured unless the journal has them."""
-        record = self._done.get((trial.label, self._name(cell, config)))
+        record = self._done.get((trial.label, cell.label))
         if record is None:
             record = self._record(trial, cell, config)
             self._journal.append(record)
-        self._count(cell, config, record["measurements"])
-        blocks = tuple(Block(tuple(order), tuple(map(tuple, times))) for order, times in record["blocks"])
-        return Measured(
+        self._measured[cell.label] += record["measurements"]
+        return TrialEvidence(
+            twin=trial.twin,
             functional=cell.functional,
             at=cell.at,
-            strategy="race",
-            entrants=(Entrant(config, Status.OK, error=0.0),) * trial.labels,
-            incumbent=0,
-            incumbent_layer=TRIALS,
-            neighbours=(),
-            depth=((),) * trial.labels,
-            blocks=blocks,
+            config=config,
+            strategy=self._strategy,
+            labels=trial.labels,
+            depth=tuple(map(tuple, record["depth"])),
+            blocks=tuple(Block(tuple(order), tuple(map(tuple, times))) for order, times in record["blocks"]),
         )
 
     def _record(self, trial: Trial, cell: Cell, config: ConfigValues) -> Record:
+        first = self._measured[cell.label]
+        numbers = count_from(first)
+        self._measurer.compile(*self._candidate(cell, config))
+        measure = partial(self._times, trial, cell, config, numbers)
+        depth: list[tuple[float, ...]] = []
+        if self._strategy == EXHAUSTIVE:
+            settings = self._policy.measurement
+            depth = [measure(label, settings.warm_up, settings.calls) for label in range(trial.labels)]
+            blocks = self._rounds(trial, cell, config, depth, measure)
+        else:
+            blocks = self._race(trial, measure)
+        plain = [[block.order, block.times] for block in blocks]
+        found = {"measurements": next(numbers) - first, "depth": depth, "blocks": plain}
+        return {"is": "trial", "cell": TRIALS, "trial": trial.label, "of": cell.label, **found}
+
+    def _race(self, trial: Trial, measure: _Measure) -> list[Block]:
         race, blocks = Race(range(trial.labels), 0, self._policy), list[Block]()
-        name = self._name(cell, config)
-        first = self._measured.get(name, 0)
-        numbers = iter(range(first, first + 10**9))
+        settings = (self._policy.measurement.block_warm_up, self._policy.race.block_calls)
         while race.state == "running":
             order = block_order(self._policy.seed, trial.label, len(blocks), race.survivors)
-            times = tuple(tuple(self._times(trial, label, cell, config, numbers)) for label in order)
-            blocks.append(Block(order, times))
+            blocks.append(Block(order, tuple(measure(label, *settings) for label in order)))
             race.add(blocks[-1])
-        made = next(numbers) - first
-        plain = [[list(block.order), [list(times) for times in block.times]] for block in blocks]
-        return {"is": "trial", "cell": TRIALS, "trial": trial.label, "of": name, "measurements": made, "blocks": plain}
+        return blocks
+
+    def _rounds(
+        self, trial: Trial, cell: Cell, config: ConfigValues, depth: Sequence[Sequence[float]], measure: _Measure
+    ) -> list[Block]:
+        """The finalists' rounds, each in a fresh process."""
+        equals = [Entrant(config, Status.OK, error=0.0)] * trial.labels
+        chosen = finalists(depth, equals, 0, self._policy)
+        settings = (self._policy.measurement.warm_up, self._policy.finalists.calls)
+        blocks = []
+        for number in range(self._policy.finalists.rounds):
+            self._measurer.fresh()
+            self._measurer.compile(*self._candidate(cell, config))
+            order = block_order(self._policy.seed, trial.label, number, chosen)
+            blocks.append(Block(order, tuple(measure(label, *settings) for label in order)))
+        return blocks
 
     def _times(
-        self, trial: Trial, label: int, cell: Cell, config: ConfigValues, numbers: Iterator[int]
-    ) -> Iterator[float]:
+        self,
+        trial: Trial,
+        cell: Cell,
+        config: ConfigValues,
+        numbers: Iterator[int],
+        label: int,
+        warm_up: int,
+        calls: int,
+    ) -> tuple[float, ...]:
         """Calls of one label; a measurement during which the device throttled is made again."""
         factor = 1 + SLOWER_PCT / 100 if trial.twin and label == 0 else 1.0
-        settings = (self._policy.measurement.block_warm_up, self._policy.race.block_calls)
         task, given = self._candidate(cell, config)
         for _ in range(MOST_THROTTLED):
-            times, throttled = self._measurer.time(task, given, *settings, next(numbers))
+            times, throttled = self._measurer.time(task, given, warm_up, calls, next(numbers))
             if not throttled:
-                return (time * factor for time in times)
+                return tuple(time * factor for time in times)
         raise Throttled
-
-    def _name(self, cell: Cell, config: ConfigValues) -> str:
-        return f"{cell.label}: {config_text(self._schema, config)}"
-
-    def _count(self, cell: Cell, config: ConfigValues, measurements: int) -> None:
-        name = self._name(cell, config)
-        self._measured[name] = self._measured.get(name, 0) + measurements

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from txtdb.evidence.decide import decide, finalists, replay
+from txtdb.evidence.named import stands_for
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import block_order
 from txtdb.evidence.samples import median
-from txtdb.model.evidence import Block, Entrant, Measured, Outcome, Status
+from txtdb.model.evidence import Block, CellEvidence, Decision, Entrant, Measured, Status
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues, config_text
 from txtdb.model.values import Functional, functional_rank
@@ -122,7 +123,7 @@ class CellRun:
             measured = self._measure()
             decision = decide(measured, self._bench.policy, self._bench.bar_pct)
             winner = None if decision.winner is None else self._names[self._entrants[decision.winner]]
-            if winner is None or decision.outcome is not Outcome.PUBLISHED or self._confirm(winner):
+            if self._is_confirmed(measured, decision):
                 if self._stage and self._stage.winner is None and winner:
                     self._log.write({"is": "done", "stage": self._stage.number, "winner": winner}, force=True)
                 return measured
@@ -145,7 +146,7 @@ class CellRun:
             finished=finished,
             publish=self._bench.publish,
             dropped=sum(self._log.dropped[name] for name in names),
-            watts=tuple(self._log.watts.get(name, (None, ""))[0] for name in names) if self._bench.by_energy else (),
+            watts=tuple(map(self._log.watts.get, names)) if self._bench.by_energy else (),
         )
 
     def _known_stage(self) -> Stage | None:
@@ -186,7 +187,8 @@ class CellRun:
         """How the watts of a candidate were read, or why they were not; empty where time decides."""
         if name in self._slow:
             return f"power: not read, {self._slow[name]:.1f} times slower than the fastest"
-        return self._log.watts.get(name, (None, ""))[1]
+        reading = self._log.watts.get(name)
+        return "" if reading is None else path_text(reading)
 
     # Admission: every candidate is compiled and checked before any is timed.
 
@@ -232,11 +234,10 @@ class CellRun:
                 self._weigh(name)
 
     def _weigh(self, name: str) -> None:
-        """Note the watts of a candidate; without a reading that can be used it takes no part."""
+        """Note the reading of a candidate; without one that can be used it takes no part."""
         reading = self._guarded(Step.POWER, name, partial(self._bench.measurer.power, self._task, self._configs[name]))
         if reading is not None:
-            watts = reading["watts"] if reading["reliable"] else None
-            self._log.write({"is": "watts", "config": name, "watts": watts, "path": path_text(reading)})
+            self._log.write({"is": "watts", "config": name, "reading": asdict(reading)})
 
     def _checked(self, name: str, notes: Notes | None) -> float:
         """Compiled again by the process that measures, from the cache: that is no time of the candidate's calls."""
@@ -292,27 +293,26 @@ class CellRun:
                 race = replay(self.measured(), policy)
 
     def _search(self) -> None:
-        """Every candidate to full depth, then the finalists again in fresh workers."""
+        """Every candidate to full depth, then the finalists again, each round in a fresh worker."""
         policy, settings = self._bench.policy, self._bench.policy.measurement
         for name in self._order():
             if self._log.is_right(name) and name not in self._log.depth:
                 self._time(DEPTH, name, settings.warm_up, settings.calls)
         while chosen := self._finalists():
             same = [stage for stage in self._log.stages if stage.entrants == frozenset(chosen)]
-            self._stage = same[-1] if same else self._start_rounds(chosen)
+            self._stage = same[-1] if same else self._start_stage(chosen)
             blocks = self._stage.blocks
-            if len(blocks) >= policy.finalists.rounds and not self._waiting(blocks[-1]):
+            is_whole = not blocks or not self._waiting(blocks[-1])
+            if is_whole and len(blocks) >= policy.finalists.rounds:
                 return
+            if is_whole:
+                self._bench.measurer.fresh()
             self._block(chosen, settings.warm_up, policy.finalists.calls)
 
     def _finalists(self) -> list[str]:
         measured = self.measured()
         numbers = finalists(measured.depth, measured.entrants, measured.incumbent, self._bench.policy)
         return [self._names[self._entrants[number]] for number in numbers]
-
-    def _start_rounds(self, entrants: Iterable[str]) -> Stage:
-        self._bench.measurer.fresh()
-        return self._start_stage(entrants)
 
     def _start_stage(self, entrants: Iterable[str]) -> Stage:
         self._log.write({"is": "stage", "field": sorted(self._field), "entrants": sorted(entrants)})
@@ -362,20 +362,31 @@ class CellRun:
                 blocks.append(Block(numbers, tuple(block.times[name] for name in order)))
         return tuple(blocks)
 
-    # Confirmation: the winner once more, at other shapes that lookups answer with the same cell.
+    # Confirmation: what the cell is left with once more, at other shapes that lookups answer with the same cell.
+
+    def _is_confirmed(self, measured: Measured, decision: Decision) -> bool:
+        """Whether what a decision leaves in the cell is right in all of its bin: a new config, or one that stays.
+
+        One that turned out wrong is out, and the cell has to be decided again.
+        """
+        config = stands_for(CellEvidence(measured, decision))
+        name = None if config is None else self._names[config]
+        return name is None or not self._log.is_right(name) or self._confirm(name)
 
     def _confirm(self, name: str) -> bool:
         if name in self._log.confirmed:
             return True
-        for shape in shapes_in_bin(self._bench.arch_schema, self.plan.cell.at):
+        at = self.plan.cell.at
+        for shape in shapes_in_bin(self._bench.arch_schema, at) or [at]:
             task = self._bench.task(replace(self.plan.cell, at=shape))
             given = (task, self._configs[name])
-            error = self._guarded(Step.CONFIRM, name, partial(self._bench.measurer.check, *given))
+            error = self._guarded(Step.CONFIRM, name, partial(self._bench.measurer.confirm, *given))
             if error is None:
                 return False
             verdict = verdict_of(error)
             if verdict.status is not Status.OK:
-                detail = f"wrong at {','.join(map(str, shape))}, another shape of its bin"
+                where = "another shape of its bin" if shape != at else "checked once more"
+                detail = f"wrong at {','.join(map(str, shape))}, {where}"
                 self._log.judge(Step.CONFIRM, name, replace(verdict, detail=detail))
                 return False
         self._log.judge(Step.CONFIRM, name, Verdict(Status.OK))

@@ -197,11 +197,15 @@ def _beside(arch_schema: ArchSchema, cell: Cell) -> Iterator[tuple[int, ...]]:
 
 
 def shapes_in_bin(arch_schema: ArchSchema, at: Iterable[int]) -> list[tuple[int, ...]]:
-    """Two more shapes that lookups answer with the same cell: the smallest one, and an odd one in the middle."""
+    """More shapes that lookups answer with the same cell: the smallest one, an odd one in the middle, the last odd one.
+
+    None where the bins hold a single size each.
+    """
     pairs = [(_below(bins, value) + 1, value) for bins, value in zip(arch_schema.bins, at, strict=True)]
     smallest = tuple(low for low, _ in pairs)
     middle = tuple(min(value, (low + value) // 2 | 1) for low, value in pairs)
-    return [shape for shape in dict.fromkeys((smallest, middle)) if shape != tuple(value for _, value in pairs)]
+    last = tuple(max(low, (value - 1) | 1) for low, value in pairs)
+    return [shape for shape in dict.fromkeys((smallest, middle, last)) if shape != tuple(value for _, value in pairs)]
 
 
 def _below(bins: Sequence[int], value: int) -> int:

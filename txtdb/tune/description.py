@@ -20,10 +20,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 from txtdb.faults import Fault, Span
@@ -42,6 +43,7 @@ class Stage(StrEnum):
     CHECK = "check"
     CONFIRM = "confirm"  # a check at another size of the cell's bin
     TIME = "time"
+    POWER = "power"  # a reading of the watts
 
 
 class Kind(StrEnum):
@@ -53,13 +55,17 @@ class Kind(StrEnum):
     ABORT = "abort"  # os.abort
     KILL = "kill"  # SIGKILL of the own process
     KILL_PARENT = "kill-parent"  # SIGKILL of the tuner; only where the description says `may_kill_parent`
-    VALUE = "value"  # times or the error are `value`
+    VALUE = "value"  # times, the error or the watts are `value`
     THROTTLE = "throttle"  # times are doubled and the device says that it throttled
+    EAGER = "eager"  # the call cannot be captured into a graph, because of `message`; at the stage `power`
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedFault:
-    """A fault. At the stage `time` it strikes from measurement `first` to `last`, as `Device.time` numbers them."""
+    """A fault. At the stage `time` it strikes from measurement `first` to `last`, as `Device.time` numbers them.
+
+    At the stage `power` one that throttles strikes from window `first` to `last` of the candidate's reading.
+    """
 
     stage: Stage
     kind: Kind
@@ -119,12 +125,32 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
+class Sensor:
+    """The sensor of the device's power.
+
+    It changes every `update_s` seconds but for a share of `dropped_share` of its updates, and shows what was `lag_s`
+    seconds ago, with normal noise of `noise_pct` percent for each update: joules since some moment, or without
+    `counts_energy` the mean watts since the update before. The device draws `idle_watts` between calls, each of which
+    takes the host `launch_us` microseconds.
+    """
+
+    update_s: float = 0.1
+    lag_s: float = 0.05
+    noise_pct: float = 0.5
+    dropped_share: float = 0.0
+    counts_energy: bool = True
+    idle_watts: float = 50.0
+    launch_us: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """A simulated device. `device`, `software`, `contract` and `source` are what it tells of itself."""
 
     cells: tuple[Cell, ...]
     seed: int = 0
     noise: Noise = Noise()
+    sensor: Sensor = Sensor()
     may_kill_parent: bool = False
     device: Mapping[str, Any] = field(default_factory=lambda: {"name": "simulated"})
     software: Mapping[str, Any] = field(default_factory=lambda: {"simulation": 1})
@@ -151,19 +177,21 @@ def read_description(data: object, file: str = "simulation") -> tuple[Descriptio
 
 
 def _check(description: Description, reader: _Reader) -> None:
-    for name in ("drift_period", "outlier_exponent"):
-        if not getattr(description.noise, name) > 0:
-            reader.fault(f"description.noise.{name} must be above 0")
-    if not description.may_kill_parent and Kind.KILL_PARENT in _kinds(description):
+    for name in ("noise.drift_period", "noise.outlier_exponent", "sensor.update_s", "sensor.launch_us"):
+        if not attrgetter(name)(description) > 0:
+            reader.fault(f"description.{name} must be above 0")
+    if not description.may_kill_parent and Kind.KILL_PARENT in {fault.kind for fault in _faults(description)}:
         reader.fault("a fault kills the parent process", 'say `"may_kill_parent": true` if that is meant')
+    if any(fault.kind is Kind.EAGER and fault.stage is not Stage.POWER for fault in _faults(description)):
+        reader.fault("a fault is `eager`, and not at the stage `power`", "only readings of power use graphs")
     reader.unlike([(cell.functional, cell.at) for cell in description.cells], "description.cells")
     for number, cell in enumerate(description.cells):
         reader.unlike([candidate.config for candidate in cell.candidates], f"description.cells[{number}].candidates")
 
 
-def _kinds(description: Description) -> set[Kind]:
+def _faults(description: Description) -> Iterator[SimulatedFault]:
     candidates = (candidate for cell in description.cells for candidate in cell.candidates)
-    return {fault.kind for candidate in candidates for fault in candidate.faults}
+    return (fault for candidate in candidates for fault in candidate.faults)
 
 
 _LISTS = {"cells": Cell, "candidates": Candidate, "faults": SimulatedFault}
@@ -206,8 +234,8 @@ class _Reader:
     def value(self, name: str, hint: Any, data: object, where: str) -> Any:
         if name in _LISTS:
             return self.items(_LISTS[name], data, where)
-        if hint is Noise:
-            return self.record(Noise, data, where)
+        if hint in (Noise, Sensor):
+            return self.record(hint, data, where)
         if isinstance(hint, type) and issubclass(hint, StrEnum):
             return self.choice(hint, data, where)
         if hint is float:

@@ -5,7 +5,7 @@ A device lives in a worker process. Whatever it raises costs one candidate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,8 +30,8 @@ Config = Mapping[str, Value]
 class DeviceFacts:
     """What identifies a measurement beside cell and config: plain JSON objects, equal in equal circumstances.
 
-    device: name, driver, clocks, power cap …; software: versions of the compiler and libraries; contract: how times are
-    taken; source: the digest of the kernel's source.
+    device: name, driver, clocks, power cap …, and `arch`, unless the device answers for any; software: versions of the
+    compiler and libraries; contract: how times are taken; source: the digest of the kernel's source.
     """
 
     device: Mapping[str, Any]
@@ -61,6 +61,9 @@ class Device(Protocol):
     def check(self, task: Task, config: Config) -> float:
         """The largest error over the accuracy cases of a task, in units of the tolerance. NaN is no small error."""
 
+    def confirm(self, task: Task, config: Config) -> float:
+        """The same over other problems, at sizes of a cell's bin that `task` gives in place of the bin."""
+
     def time(self, task: Task, config: Config, warm_up: int, calls: int, number: int) -> list[float]:
         """Nanoseconds of device time of each of `calls` calls after `warm_up` untimed ones.
 
@@ -80,4 +83,14 @@ class Prepared(Protocol):
         """Make the device ready to run candidates; a process that only compiles never asks for it."""
 
     def prepare(self, task: Task, ask: str) -> None:
-        """Make what the first request of a kind (`check`, `time` or `power`) about a task needs, such as references."""
+        """Make what the first request of a kind about a task needs, such as references.
+
+        Kinds are `check`, `confirm`, `time` and `power`.
+        """
+
+
+class Sourced(Protocol):
+    """What a device that runs kernels offers beside `Device`: evidence tells by it what an edit of a kernel changes."""
+
+    def sources(self, iface: str, functionals: Sequence[Mapping[str, Value]]) -> list[str]:
+        """For each functional the digest of what its kernel compiles, see `Tunable.functional_source`."""

@@ -14,7 +14,7 @@ DEVICES_GROUP = "txtdb.devices"
 
 # name → module and function of this package: text after the colon → Device
 _OWN = {"simulated": ("txtdb.tune.simulate", "open_simulated"), "gpu": ("txtdb.tune.gpu", "open_gpu")}
-_MEMBERS = ("facts", "compile", "check", "time", "throttled")
+_MEMBERS = ("facts", "compile", "check", "confirm", "time", "throttled")
 
 
 class DeviceMissing(Exception):

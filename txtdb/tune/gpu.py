@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from statistics import median
@@ -17,11 +17,12 @@ from typing import Any
 import torch
 
 from txtdb.evidence.policy import Measurement
-from txtdb.model.evidence import Status
+from txtdb.model.evidence import ARCH_FACT, Reading, Status
+from txtdb.model.values import Value
 from txtdb.tune.device import CandidateFault, Config, DeviceFacts, Task
 from txtdb.tune.gpu_faults import fault_of
 from txtdb.tune.gpu_timing import Mark, Sequence, Stream, times
-from txtdb.tune.power import CannotCapture, Reading, Sampling, sample
+from txtdb.tune.power import CannotCapture, Sampling, power_contract, sample
 from txtdb.tune.sensors import NoSensor, Sensor, open_sensor
 from txtdb.tune.tunable import Arguments, Problem, Tunable, find_tunable
 
@@ -96,6 +97,7 @@ class GpuDevice:
     sampling: Sampling = field(default_factory=Sampling)
     _ready: set[Any] = field(default_factory=set, repr=False)
     _cases: dict[Any, _Case] = field(default_factory=dict, repr=False)
+    _confirmed: tuple[Any, list[_Case]] | None = field(default=None, repr=False)
     _timed: _Timed | None = field(default=None, repr=False)
     _logged: set[str] = field(default_factory=set, repr=False)
 
@@ -130,11 +132,13 @@ class GpuDevice:
         torch.cuda.synchronize()
 
     def prepare(self, task: Task, ask: str) -> None:
-        """Make the accuracy cases of a task with their references, or the arguments that it is timed with."""
+        """Make the cases of a check or confirmation with their references, or what a task is timed with."""
         tunable = self._tunable(task.iface)
         if ask == "check":
             for problem in tunable.accuracy_problems(task):
                 self._case(tunable, task, problem)
+        elif ask == "confirm":
+            self._confirming(tunable, task)
         else:
             self._timing(tunable, task)
 
@@ -147,6 +151,10 @@ class GpuDevice:
             source=self._tunable(iface).source(),
         )
 
+    def sources(self, iface: str, functionals: Iterable[Mapping[str, Value]]) -> list[str]:
+        """What the tunable says of each functional."""
+        return [self._tunable(iface).functional_source(values) for values in functionals]
+
     def compile(self, task: Task, config: Config) -> None:
         """Compile into the compiler's cache on disk; needs and disturbs no device."""
         self._tunable(task.iface).compile(task, config)
@@ -154,10 +162,18 @@ class GpuDevice:
     def check(self, task: Task, config: Config) -> float:
         """The largest error over the accuracy cases, in units of the tolerance."""
         tunable = self._tunable(task.iface)
+        cases = (self._case(tunable, task, problem) for problem in tunable.accuracy_problems(task))
+        return self._worst(tunable, task, config, cases)
+
+    def confirm(self, task: Task, config: Config) -> float:
+        """The same over the problems that confirm a candidate at sizes of its bin."""
+        tunable = self._tunable(task.iface)
+        return self._worst(tunable, task, config, self._confirming(tunable, task))
+
+    def _worst(self, tunable: Tunable, task: Task, config: Config, cases: Iterable[_Case]) -> float:
         worst = 0.0
         self.stream.wait()
-        for problem in tunable.accuracy_problems(task):
-            case = self._case(tunable, task, problem)
+        for case in cases:
             error: float = self._guarded(partial(case.error, tunable, task, config))
             if math.isnan(error):
                 return error
@@ -182,6 +198,10 @@ class GpuDevice:
     def conditions(self) -> dict[str, Any]:
         """Clocks, temperature and power as they are now: for the record, not for identity."""
         return self.sensor.conditions() if self.sensor else {}
+
+    def power_contract(self) -> dict[str, Any]:
+        """How watts are sampled, and from what."""
+        return {**power_contract(self.sampling), "source": self.sensor.source if self.sensor else "none"}
 
     def power(self, task: Task, config: Config) -> Reading:
         """The watts of a candidate. See `txtdb.tune.power`.
@@ -237,6 +257,15 @@ class GpuDevice:
         if key not in self._cases:
             self._cases[key] = self._guarded(lambda: _Case.of(tunable, task, problem))
         return self._cases[key]
+
+    def _confirming(self, tunable: Tunable, task: Task) -> list[_Case]:
+        """The cases that confirm a task; they are long, so that those of the task before are let go."""
+        key = (task.iface, *task.functional.items(), *task.at.items())
+        if self._confirmed is None or self._confirmed[0] != key:
+            self._confirmed = None
+            problems = tunable.confirmation_problems(task)
+            self._confirmed = key, [self._guarded(partial(_Case.of, tunable, task, problem)) for problem in problems]
+        return self._confirmed[1]
 
     def _guarded(self, run: Callable[[], Any]) -> Any:
         try:
@@ -358,6 +387,7 @@ def device_facts(index: int, sensor: Sensor | None) -> dict[str, Any]:
     properties = torch.cuda.get_device_properties(index)
     facts: dict[str, Any] = {
         "name": properties.name,
+        ARCH_FACT: arch_of(properties, bool(torch.version.hip)),
         "multiprocessors": properties.multi_processor_count,
         "memory_bytes": properties.total_memory,
         "l2_bytes": int(getattr(properties, "L2_cache_size", 0)),
@@ -365,6 +395,13 @@ def device_facts(index: int, sensor: Sensor | None) -> dict[str, Any]:
     if not torch.version.hip:
         facts["compute_capability"] = f"{properties.major}.{properties.minor}"
     return facts | (sensor.facts() if sensor else {"sensor": "none"})
+
+
+def arch_of(properties: Any, is_hip: bool) -> str:
+    """The arch that a device is, as compilers name it: `gfx942` without feature suffixes, or `sm_90`."""
+    if is_hip:
+        return str(properties.gcnArchName).partition(":")[0]
+    return f"sm_{properties.major}{properties.minor}"
 
 
 def software_facts() -> dict[str, Any]:

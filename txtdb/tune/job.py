@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from txtdb.evidence.files import write_evidence
+from txtdb.evidence.files import MAX_BYTES, write_evidence
 from txtdb.faults import Fault, Severity, Span, errors
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database
 from txtdb.layers.resolve import empty_fold
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.evidence import Evidence
+from txtdb.model.archs import is_arch
+from txtdb.model.evidence import ARCH_FACT, SOURCES_FACT, Evidence
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues
 from txtdb.patching.outcome import Outcome as Change
+from txtdb.tune.calibrating import Calibrated
 from txtdb.tune.choosing import Choice, choose_cells, config_at, ground_of
 from txtdb.tune.device import DeviceFacts
 from txtdb.tune.fields import CellPlan, ordered, read_candidates, schema_field
@@ -29,8 +31,13 @@ from txtdb.tune.tunable import Tunable
 # Guesses for the estimate of a dry run: seconds of one compilation, of one accuracy check, of one timed call with what
 # is restored and flushed around it, and of the watts of a candidate.
 _COMPILE_S, _CHECK_S, _CALL_S, _POWER_S = 1.5, 0.2, 1e-3, 4.0
+# To start a process and to make it ready to time a cell, seconds.
+_START_S = 5.0
 # Blocks that a candidate is in before it is eliminated, on average.
 _BLOCKS = 6.0
+# Bytes of evidence: of a time, of a candidate's status and standing, and of a reading of its watts. A cell of 200
+# candidates with 2,000 samples has some 52 kB.
+_SAMPLE_BYTES, _CANDIDATE_BYTES, _READING_BYTES = 19, 100, 350
 
 
 @dataclass(frozen=True)
@@ -116,29 +123,57 @@ def prepare_comparison(
 
 @dataclass(frozen=True)
 class Work:
-    """How much a run will do, before anything is known of how fast it goes. Seconds are a guess."""
+    """How much a run will do, before anything is known of how fast it goes. Seconds and bytes are guesses."""
 
     cells: int
     candidates: int
     seconds: float
+    evidence_bytes: int
 
 
 def work_of(prepared: Prepared, settings: Settings) -> Work:
     """Count what a run measures."""
-    candidates = sum(len(plan.candidates) for plan in prepared.plans)
-    return Work(len(prepared.plans), candidates, _seconds(candidates, len(prepared.plans), settings))
+    candidates, cells = sum(len(plan.candidates) for plan in prepared.plans), len(prepared.plans)
+    prepared_s = candidates * (_COMPILE_S / settings.jobs + _CHECK_S + (_POWER_S if settings.by_energy else 0.0))
+    warm_up, calls, starts = _calls(candidates, cells, settings)
+    seconds = prepared_s + (warm_up + calls) * _CALL_S + starts * _START_S
+    size = calls * _SAMPLE_BYTES + candidates * (_CANDIDATE_BYTES + settings.by_energy * _READING_BYTES)
+    return Work(cells, candidates, seconds, round(size))
 
 
-def _seconds(candidates: int, cells: int, settings: Settings) -> float:
-    policy = settings.policy
-    prepared = candidates * (_COMPILE_S / settings.jobs + _CHECK_S + (_POWER_S if settings.by_energy else 0.0))
+def _calls(candidates: int, cells: int, settings: Settings) -> tuple[float, float, int]:
+    """Calls that are not counted, those that are, and processes that start for rounds."""
+    measurement, finalists = settings.policy.measurement, settings.policy.finalists
     if settings.strategy == "race":
-        calls = candidates * _BLOCKS * (policy.measurement.block_warm_up + policy.race.block_calls)
-    else:
-        calls = candidates * (policy.measurement.warm_up + policy.measurement.calls)
-        rounds = policy.finalists.count * policy.finalists.rounds
-        calls += cells * rounds * (policy.measurement.warm_up + policy.finalists.calls)
-    return prepared + calls * _CALL_S
+        blocks = candidates * _BLOCKS
+        return blocks * measurement.block_warm_up, blocks * settings.policy.race.block_calls, 0
+    rounds = cells * finalists.rounds
+    warm_up = (candidates + rounds * finalists.count) * measurement.warm_up
+    return warm_up, candidates * measurement.calls + rounds * finalists.count * finalists.calls, rounds
+
+
+def size_faults(work: Work) -> list[Fault]:
+    """What forbids a run whose evidence would be too large a file: nobody could read it."""
+    if work.evidence_bytes <= MAX_BYTES:
+        return []
+    parts = -(-work.evidence_bytes // MAX_BYTES)
+    sizes = _mib(work.evidence_bytes), _mib(MAX_BYTES)
+    message = "{} cells make about {} of evidence, and a file holds {}".format(work.cells, *sizes)
+    hint = f"split the run into {parts} or more: by --keys, each with another --name"
+    return [Fault("size", Span("--name"), message, hint)]
+
+
+def _mib(count: int) -> str:
+    return f"{count / (1 << 20):.0f} MiB"
+
+
+def arch_faults(database: Database, arch: str, facts: DeviceFacts) -> list[Fault]:
+    """What forbids to tune an arch on a device: that the device says it is another one."""
+    stated = facts.device.get(ARCH_FACT)
+    if stated is None or (isinstance(stated, str) and is_arch(stated, arch, database.archs)):
+        return []
+    hint = "tune what it is (--root, --arch), or name another device with --device"
+    return [Fault("device", Span("--arch"), f"the device is {stated}, not {arch}", hint)]
 
 
 @dataclass(frozen=True)
@@ -187,26 +222,34 @@ def perform(
     settings: Settings,
     instruments: Instruments,
     publication: Publication,
-    calibration: Mapping[str, Any] | None = None,
+    calibration: Calibrated | None = None,
 ) -> Report:
     """Measure, decide and plan what is written; writing is left to the caller.
 
     A run that was ended early publishes nothing: its journal has what was measured. Raises DeviceMissing.
     """
     if calibration:
-        settings = replace(settings, bar_pct=max(settings.bar_pct, calibration["bar_pct"]))
+        settings = replace(settings, bar_pct=max(settings.bar_pct, calibration.stated["bar_pct"]))
     tools, arch_schema = instruments, prepared.arch_schema
     first = _conditions(tools, "start", tools.measurer.conditions)
+    software = {**tools.facts.software, **_sources(tools, prepared)}
     clocks = _conditions(tools, "clocks", lambda: tools.clocks) if tools.clocks else {}
     session = run_session(arch_schema, prepared.plans, settings, tools.journal, tools.measurer, tools.watcher)
     planned = len(prepared.plans)
     last = {} if session.stopped else _conditions(tools, "end", tools.measurer.conditions)
-    facts = replace(tools.facts, device={**tools.facts.device, **clocks, **first, **last})
+    facts = replace(tools.facts, device={**tools.facts.device, **clocks, **first, **last}, software=software)
     evidence = evidence_of(arch_schema, publication.name, planned, settings, facts, calibration, session)
     change = Change(database.roots[0], schemas=database.schemas)
     if settings.publish and not session.stopped:
         change = publish(database, prepared.table, evidence, publication)
     return Report(evidence, session.stopped, change)
+
+
+def _sources(tools: Instruments, prepared: Prepared) -> dict[str, Any]:
+    """What the kernel compiles for each functional of a run, where the device can tell."""
+    functionals = dict.fromkeys(plan.cell.functional for plan in prepared.plans)
+    found = tools.measurer.sources(prepared.arch_schema.schema, functionals)
+    return {SOURCES_FACT: found} if found else {}
 
 
 def _conditions(tools: Instruments, when: str, ask: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:

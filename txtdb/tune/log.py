@@ -6,7 +6,7 @@ Records of a cell, beside `cell`, its label; a config is named by its text (`BLO
     {"is": "landed", "step": …, "config": …}                     the tuner outlived it, whatever it gave
     {"is": "compiled", "config": …}
     {"is": "verdict", "step": …, "config": …, "status": …, "detail": …, "error": …}
-    {"is": "watts", "config": …, "watts": number or null, "path": …}
+    {"is": "watts", "config": …, "reading": {…}}
     {"is": "stage", "field": [config, …], "entrants": [config, …]}    a race or the finalists' rounds start
     {"is": "block", "stage": n, "order": [config, …]}            its next block starts
     {"is": "times", "stage": n, "config": …, "times": [ns, …], "dropped": calls}
@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from txtdb.model.evidence import Status
+from txtdb.model.evidence import Reading, Status
 from txtdb.tune.journal import Journal, Record
+from txtdb.tune.power import reading_of
 
 # The stages of measurements of one candidate by itself: to full depth, and a few calls before watts are read.
 DEPTH, GLANCE = -1, -2
@@ -77,7 +78,7 @@ class CellLog:
         self.verdicts: dict[str, Verdict] = {}
         self.compiled: set[str] = set()
         self.confirmed: set[str] = set()
-        self.watts: dict[str, tuple[float | None, str]] = {}
+        self.watts: dict[str, Reading] = {}
         self.depth: dict[str, tuple[float, ...]] = {}
         self.glances: dict[str, tuple[float, ...]] = {}
         self.stages: list[Stage] = []
@@ -152,7 +153,7 @@ class CellLog:
 
     def _watts(self, record: Record) -> None:
         self._landed(Step.POWER, record["config"])
-        self.watts[record["config"]] = (record["watts"], record["path"])
+        self.watts[record["config"]] = reading_of(record["reading"])
 
     def _stage(self, record: Record) -> None:
         self.stages.append(Stage(len(self.stages), frozenset(record["field"]), frozenset(record["entrants"])))

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,19 +14,22 @@ from itertools import count
 from queue import PriorityQueue
 from typing import Any
 
-from txtdb.evidence.decode import Wrong, plain_object
+from txtdb.evidence.decode import Wrong, plain_object, text
 from txtdb.evidence.policy import Run
 from txtdb.evidence.samples import acceptable
-from txtdb.model.evidence import Status
+from txtdb.model.evidence import Reading, Status
+from txtdb.model.schema import Schema
+from txtdb.model.values import Functional, print_values
 from txtdb.tune.device import CandidateFault, Config, DeviceFacts, Task
 from txtdb.tune.devices import DeviceMissing
+from txtdb.tune.power import reading_of
 from txtdb.tune.workers import START_LIMIT_S, Worker, WorkerLost
 
 _LOG = logging.getLogger(__name__)
 # More compilers than this wait for memory, not for processors.
 _MOST_JOBS = 16
 # What a device is told of before a task's first request of its kind.
-_PREPARED = ("check", "time", "power")
+_PREPARED = ("check", "confirm", "time", "power")
 # Many updates of a slow sensor, several times, pass within this.
 POWER_LIMIT_S = 60.0
 # Measurements in a row of one candidate during which the device may be throttled.
@@ -85,6 +88,22 @@ class Measurer:
             raise DeviceMissing(f"device {self._device}: its facts cannot be kept: {error}") from error
         return DeviceFacts(**found)
 
+    def sources(self, schema: Schema, functionals: Iterable[Functional]) -> dict[str, str]:
+        """Functional, as files spell it → the digest of what its kernel compiles; nothing where the device cannot tell.
+
+        Raises DeviceMissing for an answer that evidence cannot hold.
+        """
+        asked = list(functionals)
+        values = [schema.kernel_values(functional) for functional in asked]
+        try:
+            found = self._ask({"ask": "sources", "iface": schema.iface, "functionals": values}, START_LIMIT_S, None)
+            pairs = zip(asked, found, strict=True) if found else ()
+            return {print_values(functional): text(source, "sources") for functional, source in pairs}
+        except CandidateFault:
+            return {}
+        except (Wrong, ValueError) as error:
+            raise DeviceMissing(f"device {self._device}: its sources cannot be kept: {error}") from error
+
     def conditions(self) -> dict[str, Any]:
         """Clocks, temperature and power as they are now; nothing where the device cannot tell."""
         try:
@@ -108,6 +127,10 @@ class Measurer:
         self._served += 1
         return float(self._ask(request_of("check", task, config), self._run.call_limit_s, notes))
 
+    def confirm(self, task: Task, config: Config, notes: Notes | None = None) -> float:
+        """The same at sizes of a cell's bin, which `task` gives, with other problems than those of `check`."""
+        return float(self._ask(request_of("confirm", task, config), self._run.call_limit_s, notes))
+
     def time(
         self, task: Task, config: Config, warm_up: int, calls: int, number: int, notes: Notes | None = None
     ) -> tuple[tuple[float, ...], bool]:
@@ -121,13 +144,23 @@ class Measurer:
             raise CandidateFault(Status.WRONG_RESULT, detail)
         return times, reply["throttled"]
 
-    def power(self, task: Task, config: Config, notes: Notes | None = None) -> dict[str, Any]:
-        """A reading of the power that a candidate draws, see `txtdb.tune.power.Reading`.
+    def power_contract(self) -> dict[str, Any]:
+        """How the device takes watts, for the timing contract of a run that needs them.
+
+        Raises DeviceMissing for an answer that evidence cannot hold.
+        """
+        try:
+            return plain_object(self._ask({"ask": "power_contract"}, START_LIMIT_S, None), "power")
+        except (CandidateFault, Wrong) as error:
+            raise DeviceMissing(f"device {self._device}: how it takes watts cannot be kept: {error}") from error
+
+    def power(self, task: Task, config: Config, notes: Notes | None = None) -> Reading:
+        """A reading of the power that a candidate draws, see `txtdb.tune.power.sample`.
 
         Why one is no graph's is logged once for each reason: nobody sees what processes log.
         """
-        reading: dict[str, Any] = self._ask(request_of("power", task, config), POWER_LIMIT_S, notes)
-        reason = reading["reason"]
+        reading = reading_of(self._ask(request_of("power", task, config), POWER_LIMIT_S, notes))
+        reason = reading.reason
         if reason and reason not in self._reasons:
             self._reasons.add(reason)
             _LOG.warning("power is sampled over single launches: %s", reason)

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from txtdb.evidence.watts import EAGER, GRAPH, LEAST_WINDOWS
+from txtdb.model.evidence import Reading
 from txtdb.tune.device import Config, Task
 from txtdb.tune.gpu_timing import Mark
 from txtdb.tune.sensors import Sensor
@@ -60,47 +62,33 @@ class Sampling:
     trials: int = 3  # a throttled trial is dropped, the others remain
     updates: int = 10  # of the sensor in each trial
     least_updates: int = 10  # in all that is kept: the ends of a window are known to within one
+    least_trials: int = LEAST_WINDOWS  # that are kept: by how much they differ is the noise of the watts
     longest_s: float = 3.0  # of one trial: a sensor that does not update by then is of no use
     poll_s: float = 2e-3  # shorter than any sensor's update
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What sampling gave. `watts` is None where every trial was throttled or the sensor did not update.
-
-    `raw_watts` are those before the launch-gap correction; `utilization` the share of the time in which the device
-    worked; `idle_watts` what it draws between calls (None on the path `graph`). `updates` and `seconds` are those of
-    the trials that were kept, `dropped` counts the throttled ones. A reading that is not `reliable` ranks nothing.
-    """
-
-    watts: float | None
-    raw_watts: float | None
-    path: str
-    reason: str
-    calls: int
-    source: str
-    updates: int
-    seconds: float
-    utilization: float
-    idle_watts: float | None
-    trials: int
-    dropped: int
-    reliable: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """A plain JSON object, for evidence."""
-        return asdict(self)
+def power_contract(sampling: Sampling) -> dict[str, Any]:
+    """How watts are taken, for the timing contract: watts of another contract are not comparable. Seconds."""
+    return {**asdict(sampling), "eager": _is_forced()}
 
 
-def path_text(reading: Mapping[str, Any]) -> str:
-    """How a reading, as a JSON object, was taken: `power: eager (TXTDB_EAGER=1), 1 of 3 windows dropped`."""
-    how = f"power: {reading['path']}" + (f" ({reading['reason']})" if reading["reason"] else "")
-    dropped = f"{reading['dropped']} of {reading['trials']} windows dropped" if reading["dropped"] else ""
-    return ", ".join(filter(None, (how, dropped, "" if reading["reliable"] else "not reliable")))
+def reading_of(given: Mapping[str, Any]) -> Reading:
+    """The reading that `asdict` made a JSON object of."""
+    return Reading(**{**given, "windows": tuple(given["windows"])})
+
+
+def path_text(reading: Reading) -> str:
+    """How a reading was taken: `power: eager (TXTDB_EAGER=1), 1 of 3 windows dropped`."""
+    how = f"power: {reading.path}" + (f" ({reading.reason})" if reading.reason else "")
+    dropped = f"{reading.dropped} of {reading.trials} windows dropped" if reading.dropped else ""
+    return ", ".join(filter(None, (how, dropped, "" if reading.reliable else "not reliable")))
 
 
 class Powered(Protocol):
     """A device that can tell the watts of a candidate."""
+
+    def power_contract(self) -> Mapping[str, Any]:
+        """What identifies watts of this device beside what identifies times, see `power_contract`."""
 
     def power(self, task: Task, config: Config) -> Reading:
         """Watts while nothing but the candidate runs. Raises CandidateFault where it cannot be measured."""
@@ -141,13 +129,17 @@ def sample(
 
 def _not_captured(work: Work, calls: int) -> str:
     """Why there is no graph; empty where there is one."""
-    if os.environ.get(EAGER_VARIABLE) == "1":
+    if _is_forced():
         return f"{EAGER_VARIABLE}=1"
     try:
         work.capture(calls)
     except CannotCapture as error:
         return str(error) or "the call cannot be captured"
     return ""
+
+
+def _is_forced() -> bool:
+    return os.environ.get(EAGER_VARIABLE) == "1"
 
 
 @dataclass
@@ -208,6 +200,10 @@ class _Trial:
     @property
     def seconds(self) -> float:
         return self.updates[-1].at - self.updates[0].at if len(self.updates) > 1 else 0.0
+
+    def utilization(self, seconds: float) -> float:
+        """The share of the time in which calls of so many seconds ran."""
+        return min(1.0, (self.updates[-1].ran - self.updates[0].ran) * seconds / self.seconds)
 
     @property
     def watts(self) -> float:
@@ -276,29 +272,27 @@ def _reading(
     kept = [trial for trial in trials if not trial.throttled and len(trial.updates) > 1]
     total = sum(trial.seconds for trial in kept)
     updates = sum(len(trial.updates) - 1 for trial in kept)
-    raw = sum(trial.watts * trial.seconds for trial in kept) / total if total else None
-    ran = sum(trial.updates[-1].ran - trial.updates[0].ran for trial in kept)
-    utilization = min(1.0, ran * seconds / total) if total else 0.0
-    watts = _corrected(raw, utilization, idle) if reason else raw
+    at_work = (_corrected(one.watts, one.utilization(seconds), idle) if reason else one.watts for one in kept)
+    windows = tuple(watts for watts in at_work if watts is not None)
     return Reading(
-        watts=watts,
-        raw_watts=raw,
-        path="eager" if reason else "graph",
+        path=EAGER if reason else GRAPH,
         reason=reason,
-        calls=calls,
         source=source,
+        calls=calls,
+        windows=windows,
+        raw_watts=sum(trial.watts * trial.seconds for trial in kept) / total if total else None,
+        utilization=sum(trial.utilization(seconds) * trial.seconds for trial in kept) / total if total else 0.0,
+        idle_watts=idle,
         updates=updates,
         seconds=total,
-        utilization=utilization,
-        idle_watts=idle,
         trials=len(trials),
         dropped=sum(trial.throttled for trial in trials),
-        reliable=watts is not None and updates >= sampling.least_updates,
+        reliable=len(windows) >= sampling.least_trials and updates >= sampling.least_updates,
     )
 
 
-def _corrected(raw: float | None, utilization: float, idle: float | None) -> float | None:
+def _corrected(raw: float, utilization: float, idle: float | None) -> float | None:
     """Watts at work, from a mean over work and gaps: raw = utilization × work + (1 - utilization) × idle."""
-    if raw is None or idle is None or not utilization:
-        return raw if raw is None or utilization >= 1.0 else None
+    if idle is None or not utilization:
+        return raw if utilization >= 1.0 else None
     return (raw - (1.0 - utilization) * idle) / utilization

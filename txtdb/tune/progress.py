@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from txtdb.model.evidence import CellEvidence, Decision, Evidence, Measured, Outcome, Reason, Status
+from txtdb.model.evidence import CellEvidence, Decision, Entrant, Evidence, Measured, Outcome, Reason, Status
 from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues, functional_text
 from txtdb.model.values import Functional, print_value
@@ -29,7 +29,8 @@ _KEPT = {
 class Progress:
     """Tells how far a run is: `echo` takes a line for each cell that is done, `tell` at times how long it may last.
 
-    `clock` gives seconds that never go back.
+    `clock` gives seconds that never go back. `estimate_s` is what all cells are guessed to take, which stands in until
+    a cell was measured.
     """
 
     def __init__(
@@ -39,11 +40,14 @@ class Progress:
         echo: Callable[[str], None],
         tell: Callable[[str], None],
         clock: Callable[[], float],
+        estimate_s: float,
     ) -> None:
         self._schema, self._echo, self._tell, self._clock = schema, echo, tell, clock
         self._total, self._cells = len(plans), 0
+        self._estimate_s = estimate_s
         # Cells are weighed by their candidates: those that were done, that this run measured, and that are left.
-        self._measured, self._left = 0, sum(len(plan.candidates) for plan in plans)
+        self._measured = 0
+        self._left = self._planned = sum(len(plan.candidates) for plan in plans)
         self._ticks = 0
         self._start = self._last = clock()
 
@@ -64,10 +68,14 @@ class Progress:
         self._echo(f"[{self._cells}/{self._total}] {text}")
 
     def _time_left(self, now: float) -> str:
-        """By how long the cells took that this run measured."""
-        if not self._measured:
-            return ""
-        return f", about {duration((now - self._start) / self._measured * self._left)} left"
+        """By how long the cells took that this run measured; before the first one is done, by the estimate."""
+        spent = now - self._start
+        if self._measured:
+            return f", about {duration(spent / self._measured * self._left)} left"
+        guess = self._estimate_s * self._left / max(1, self._planned)
+        if spent >= guess:
+            return f", longer than the estimate of {duration(guess)}"
+        return f", about {duration(guess - spent)} left by the estimate"
 
 
 def duration(seconds: float) -> str:
@@ -185,8 +193,7 @@ def summary_of(evidence: Evidence) -> Summary:
     groups: dict[Functional, Counter[Outcome]] = {}
     for cell in evidence.cells:
         groups.setdefault(cell.measured.functional, Counter())[cell.decision.outcome] += 1
-    entrants = (entrant.status for cell in evidence.cells for entrant in cell.measured.entrants)
-    statuses = Counter(entrants)
+    statuses = Counter(entrant.status for cell in evidence.cells for entrant in _tried(cell))
     return Summary(
         planned=evidence.planned,
         outcomes={outcome: outcomes[outcome] for outcome in Outcome},
@@ -197,6 +204,12 @@ def summary_of(evidence: Evidence) -> Summary:
         dropped=sum(cell.measured.dropped for cell in evidence.cells),
         worse=sum(map(_is_worse, evidence.cells)),
     )
+
+
+def _tried(cell: CellEvidence) -> Iterator[Entrant]:
+    """The entrants of a cell, without those that a run did not come to because it was ended."""
+    is_open = cell.decision.outcome is Outcome.UNMEASURED
+    return (one for one in cell.measured.entrants if not (is_open and one.status is Status.NOT_RUN))
 
 
 def _is_worse(cell: CellEvidence) -> bool:

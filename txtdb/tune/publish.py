@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txtdb.evidence.files import evidence_digest, write_evidence
+from txtdb.evidence.files import MAX_BYTES, evidence_digest, write_evidence
 from txtdb.evidence.named import stands_for
 from txtdb.faults import Fault, Span
 from txtdb.layers.database import Database
@@ -59,6 +59,10 @@ def publish(database: Database, table: ResolvedTable, evidence: Evidence, public
     if not chosen:
         return change
     data = write_evidence(evidence, table.schema)
+    if len(data) > MAX_BYTES:
+        message = f"the evidence has {len(data):,} bytes, and a file holds {MAX_BYTES:,}"
+        hint = "run again for some of the cells, by --keys and each with another --name; nothing is measured again"
+        return change.fail([Fault("size", Span(publication.name), message, hint)])
     file = f"{table.arch}/{EVIDENCE_FOLDER}/{publication.name}.json"
     there = database.roots[0] / file
     if there.is_file() and there.read_bytes() != data:

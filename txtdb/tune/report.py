@@ -248,7 +248,8 @@ class _Runs:
         ratio, spread = _standing_texts(standing, number == self._decision.winner)
         times = self._times.get(number, ())
         depth = [_microseconds(self._measured.depth[number])] if self._measured.depth else []
-        watts = [_figure(self._measured.watts[number], "{:.0f}")] if self._measured.watts else []
+        readings = self._measured.watts
+        watts = [_figure(reading.watts if (reading := readings[number]) else None, "{:.0f}")] if readings else []
         time, error = _microseconds(times), _figure(entrant.error, "{:.2g}")
         texts = (*values, self._result(number), ratio, spread, f"{len(times)}", time, *depth, *watts, error)
         cells = (element("th", str(place), scope="row"), *(element("td", text) for text in texts))

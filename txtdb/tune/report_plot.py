@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from txtdb.evidence.samples import acceptable_watts, all_acceptable, median
+from txtdb.evidence.samples import all_acceptable, median
+from txtdb.evidence.watts import usable_watts
 from txtdb.model.evidence import CellEvidence, Measured
 from txtdb.review.markup import Markup, element
 
@@ -60,12 +61,12 @@ def block_values(measured: Measured, number: int) -> dict[int, float]:
 
     Those without valid numbers are left out.
     """
-    block, watts = measured.blocks[number], measured.watts
+    block = measured.blocks[number]
     times = zip(block.order, block.times, strict=True)
     pairs = ((entrant, median(calls)) for entrant, calls in times if all_acceptable(calls))
-    if not watts:
+    if not measured.watts:
         return dict(pairs)
-    known = {entrant: power for entrant, power in enumerate(watts) if power is not None and acceptable_watts(power)}
+    known = usable_watts(measured)
     return {entrant: time * known[entrant] for entrant, time in pairs if entrant in known}
 
 

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 from txtdb.evidence.decide import decide
 from txtdb.evidence.policy import Policy, as_json
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.evidence import CellEvidence, Evidence
+from txtdb.model.evidence import SOURCE_FACT, CellEvidence, Evidence
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues
+from txtdb.tune.calibrating import Calibrated
 from txtdb.tune.cell_run import Bench, CellRun, Streaks
 from txtdb.tune.choosing import Ground
 from txtdb.tune.device import DeviceFacts
@@ -51,7 +52,7 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Session:
-    """What a run gave: the cells that it came to, and whether it was ended before the last."""
+    """What a run gave: all of its cells, and whether it was ended before the last; those left are `unmeasured`."""
 
     cells: tuple[CellEvidence, ...]
     stopped: bool
@@ -124,7 +125,7 @@ def _run_all(bench: Bench, runs: Sequence[CellRun], watcher: Watcher) -> Session
                 cells.append(_decided(bench, run))
                 watcher.cell(run.plan, cells[-1])
     except KeyboardInterrupt:
-        return Session(tuple(cells), stopped=True)
+        return Session((*cells, *(_unmeasured(bench, run) for run in runs[len(cells) :])), stopped=True)
     return Session(tuple(cells), stopped=False)
 
 
@@ -143,7 +144,13 @@ def _decided(bench: Bench, run: CellRun) -> CellEvidence:
     try:
         measured = run.run()
     except Throttled:
-        measured = run.measured(finished=False)
+        return _unmeasured(bench, run)
+    return CellEvidence(measured, decide(measured, bench.policy, bench.bar_pct))
+
+
+def _unmeasured(bench: Bench, run: CellRun) -> CellEvidence:
+    """A cell that the run did not bring to its end, with what was measured of it."""
+    measured = run.measured(finished=False)
     return CellEvidence(measured, decide(measured, bench.policy, bench.bar_pct))
 
 
@@ -174,7 +181,7 @@ def evidence_of(
     planned: int,
     settings: Settings,
     facts: DeviceFacts,
-    calibration: Mapping[str, Any] | None,
+    calibration: Calibrated | None,
     session: Session,
 ) -> Evidence:
     """The evidence of a run; it holds nothing of when and where the run took place."""
@@ -187,7 +194,8 @@ def evidence_of(
         policy=as_json(settings.policy),
         contract=facts.contract,
         device=facts.device,
-        software={**facts.software, "kernel source": facts.source},
-        calibration=calibration,
+        software={**facts.software, SOURCE_FACT: facts.source},
+        calibration=calibration.stated if calibration else None,
         cells=session.cells,
+        trials=calibration.trials if calibration else (),
     )

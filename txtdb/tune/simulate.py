@@ -16,16 +16,19 @@ import os
 import random
 import signal
 import time as clock
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
-from txtdb.model.evidence import Status
+from txtdb.model.evidence import Reading, Status
 from txtdb.model.values import Value
 from txtdb.tune.description import Candidate, Cell, Description, Kind, Noise, SimulatedFault, Stage, parse_description
 from txtdb.tune.device import CandidateFault, Config, DeviceFacts, Task
-from txtdb.tune.power import Reading
+from txtdb.tune.power import Sampling, power_contract, sample
+from txtdb.tune.simulated_power import SimulatedSensor, SimulatedWork, Timeline
 
 _NORMAL = NormalDist()
 # Random numbers of a call: noise, outlier or not, its size.
@@ -55,7 +58,9 @@ class SimulatedDevice:
         self.description = description
         self.calls = 0
         self.resets = 0
+        self.sampling = Sampling()
         self._throttled = False
+        self._logged: set[str] = set()
         self._cells = {cell_label(cell.functional, cell.at): cell for cell in description.cells}
         self._candidates = {
             (label, _text(candidate.config)): candidate
@@ -74,14 +79,17 @@ class SimulatedDevice:
         self._strike(self._candidate(task, config), Stage.COMPILE, 0)
 
     def check(self, task: Task, config: Config) -> float:
-        """The error that the description gives, in units of the tolerance.
+        """The error that the description gives, in units of the tolerance."""
+        return self._error(task, config, Stage.CHECK)
 
-        A shape that is no described cell is answered by the cell in whose bins it falls, if that is described.
-        """
-        described = self._in_bin(task)
-        candidate = self._candidate(described, config)
-        value = self._strike(candidate, Stage.CHECK if described is task else Stage.CONFIRM, 0)
-        self._call(self._cell(described), 1)
+    def confirm(self, task: Task, config: Config) -> float:
+        """The same for all sizes of a cell's bin: those that are no described cell fall into the next one."""
+        return self._error(self._in_bin(task), config, Stage.CONFIRM)
+
+    def _error(self, task: Task, config: Config, stage: Stage) -> float:
+        candidate = self._candidate(task, config)
+        value = self._strike(candidate, stage, 0)
+        self._call(self._cell(task), 1)
         return candidate.error if value is None else value
 
     def time(self, task: Task, config: Config, warm_up: int, calls: int, number: int) -> list[float]:
@@ -105,9 +113,24 @@ class SimulatedDevice:
         return self._candidate(task, config).watts
 
     def power(self, task: Task, config: Config) -> Reading:
-        """The true power as a reading; implements `txtdb.tune.power.Powered`."""
-        watts = self.watts(task, config)
-        return Reading(watts, watts, "simulated", "", 0, "description", 0, 0.0, 1.0, None, 1, 0, reliable=True)
+        """The watts of a candidate, sampled as on a GPU; implements `txtdb.tune.power.Powered`.
+
+        A reading of its own has a stream of its own: it is the same whenever it is taken.
+        """
+        candidate, model = self._candidate(task, config), self.description.sensor
+        value = self._strike(candidate, Stage.POWER, 0)
+        faults = [fault for fault in candidate.faults if fault.stage is Stage.POWER]
+        timeline = Timeline(candidate.watts if value is None else value, model.idle_watts)
+        refusal = next((fault.message for fault in faults if fault.kind is Kind.EAGER), "")
+        seconds = candidate.ns * 1e-9
+        work = SimulatedWork(timeline, seconds, model.launch_us * 1e-6, refusal)
+        stream = _stream(self.description.seed, cell_label(task.functional, task.at), _text(config), Stage.POWER)
+        sensor = SimulatedSensor(model, timeline, stream, partial(_throttles, faults))
+        return sample(work, sensor, seconds, self.sampling, self._logged, timeline.surroundings)
+
+    def power_contract(self) -> dict[str, Any]:
+        """How watts are sampled, and the sensor."""
+        return {**power_contract(self.sampling), "sensor": asdict(self.description.sensor)}
 
     def _in_bin(self, task: Task) -> Task:
         """The task of the cell that answers for these sizes: on each axis the next bin of those described."""
@@ -139,10 +162,15 @@ class SimulatedDevice:
         value = None
         for fault in candidate.faults:
             if fault.stage is stage and (stage is not Stage.TIME or fault.first <= number <= fault.last):
-                self._throttled |= fault.kind is Kind.THROTTLE
+                self._throttled |= fault.kind is Kind.THROTTLE and stage is not Stage.POWER
                 value = fault.value if fault.kind is Kind.VALUE else value
                 _strike(fault)
         return value
+
+
+def _throttles(faults: Sequence[SimulatedFault], window: int) -> bool:
+    """Whether a fault of a reading's throttles in one of its windows."""
+    return any(fault.kind is Kind.THROTTLE and fault.first <= window <= fault.last for fault in faults)
 
 
 def cell_label(functional: Mapping[str, Value], at: Mapping[str, int]) -> str:
@@ -206,7 +234,7 @@ def _strike(fault: SimulatedFault) -> None:
             parent = multiprocessing.parent_process()
             os.kill(parent.pid if parent and parent.pid else os.getppid(), signal.SIGKILL)
             raise CandidateFault(Status.CRASH, fault.message)
-        case Kind.VALUE | Kind.THROTTLE:
+        case Kind.VALUE | Kind.THROTTLE | Kind.EAGER:
             pass
 
 
@@ -215,36 +243,3 @@ def _exception(name: str) -> type[BaseException]:
     if isinstance(known, type) and issubclass(known, BaseException):
         return known
     return type(name, (Exception,), {})
-
-
-@dataclass
-class SimulatedSensor:
-    """A power sensor that shows, since its last update, the mean power of an interval some time ago.
-
-    update_s: between updates; lag_s: how long ago the interval ended; noise_pct: standard deviation of a reading. What
-    runs is told by `run`; else there is `idle_watts`. Seconds are those of the caller's clock.
-    """
-
-    update_s: float = 0.1
-    lag_s: float = 0.05
-    noise_pct: float = 0.0
-    idle_watts: float = 50.0
-    seed: int = 0
-    loads: list[tuple[float, float, float]] = field(default_factory=list)
-
-    def run(self, watts: float, start_s: float, stop_s: float) -> None:
-        """A load from start to stop; loads do not overlap."""
-        self.loads.append((start_s, stop_s, watts))
-
-    def read(self, now_s: float) -> float:
-        """What the sensor shows now, in watts."""
-        number = math.floor(now_s / self.update_s)
-        stop = number * self.update_s - self.lag_s
-        normal = _NORMAL.inv_cdf(max(_stream(self.seed, str(number)).random(), 1e-300))
-        return self._mean(stop - self.update_s, stop) * (1 + self.noise_pct / 100 * normal)
-
-    def _mean(self, start_s: float, stop_s: float) -> float:
-        above = 0.0
-        for start, stop, watts in self.loads:
-            above += max(0.0, min(stop, stop_s) - max(start, start_s)) * (watts - self.idle_watts)
-        return self.idle_watts + above / (stop_s - start_s)

@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from txtdb.evidence.policy import Policy
+from txtdb.model.values import Value
 from txtdb.tune.device import Config, Task
 
 TUNABLES_GROUP = "txtdb.tunables"
@@ -58,6 +59,12 @@ class Tunable(Protocol):
     def source(self) -> str:
         """The digest of the kernels' source: `sha256:` and hexadecimal digits."""
 
+    def functional_source(self, values: Mapping[str, Value]) -> str:
+        """The digest of what one functional compiles; `values` are its keys, fixed keys and derived fields by name.
+
+        It differs only where an edit changes what is compiled for the functional.
+        """
+
     def narrow(self, task: Task, configs: Sequence[Config]) -> Sequence[Config]:
         """The candidates of a task, out of all that the schema admits; depends on neither order nor device."""
 
@@ -66,6 +73,13 @@ class Tunable(Protocol):
 
     def accuracy_problems(self, task: Task) -> Sequence[Problem]:
         """Several small problems of a task, odd sizes and those at the edges of its bin among them."""
+
+    def confirmation_problems(self, task: Task) -> Sequence[Problem]:
+        """The problems that a candidate is checked with again before its cell is decided for it.
+
+        The sizes of `task` are no bins here, but any of the bin of a cell. The problems are others than those of
+        `accuracy_problems`, and as long as the sizes are, as far as a reference can be afforded.
+        """
 
     def arguments(self, task: Task, problem: Problem) -> Arguments:
         """The arguments of a problem on the current device, results included, by name; equal for equal problems."""
@@ -93,9 +107,11 @@ _MEMBERS = (
     "zeroed",
     "policy",
     "source",
+    "functional_source",
     "narrow",
     "timing_problem",
     "accuracy_problems",
+    "confirmation_problems",
     "arguments",
     "compile",
     "call",

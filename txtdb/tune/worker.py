@@ -20,10 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import IO, Any
 
-from txtdb.model.evidence import Status
+from txtdb.model.evidence import Reading, Status
 from txtdb.tune.device import CandidateFault, Config, Device, Task
 from txtdb.tune.devices import DeviceMissing, open_device
-from txtdb.tune.power import Reading
 
 # How much longer than its limit a request lives when nobody ends it: the tuner is gone, or its signal was lost.
 _GRACE_S = 5.0
@@ -92,6 +91,12 @@ def _facts(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
     return asdict(device.facts(request["iface"]))
 
 
+def _sources(device: Device, request: Mapping[str, Any]) -> list[str]:
+    """Digests of what functionals compile, of a device that can tell."""
+    found: list[str] = _optional(device, "sources", request["iface"], request["functionals"]) or []
+    return found
+
+
 def _optional(device: Device, name: str, *given: Any) -> Any:
     """What a method gives that not every device has; None where it is not there."""
     method: Callable[..., Any] | None = getattr(device, name, None)
@@ -123,6 +128,10 @@ def _check(device: Device, request: Mapping[str, Any]) -> str:
     return repr(float(device.check(*_candidate(request))))
 
 
+def _confirm(device: Device, request: Mapping[str, Any]) -> str:
+    return repr(float(device.confirm(*_candidate(request))))
+
+
 def _time(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
     given = (request["warm_up"], request["calls"], request["number"])
     times = device.time(*_candidate(request), *given)
@@ -133,7 +142,13 @@ def _power(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
     power: Callable[[Task, Config], Reading] | None = getattr(device, "power", None)
     if power is None:
         raise CandidateFault(Status.NOT_RUN, "the device has no power sensor")
-    return power(*_candidate(request)).as_json()
+    return asdict(power(*_candidate(request)))
+
+
+def _power_contract(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
+    """How the device takes watts; asked for where energy decides."""
+    found: dict[str, Any] = _optional(device, "power_contract") or {}
+    return found
 
 
 def _candidate(request: Mapping[str, Any]) -> tuple[Task, Config]:
@@ -142,13 +157,16 @@ def _candidate(request: Mapping[str, Any]) -> tuple[Task, Config]:
 
 _ANSWERS: Mapping[str, Callable[[Device, Mapping[str, Any]], Any]] = {
     "facts": _facts,
+    "sources": _sources,
     "conditions": _conditions,
     "sensor": _sensor,
     "prepare": _prepare,
     "compile": _compile,
     "check": _check,
+    "confirm": _confirm,
     "time": _time,
     "power": _power,
+    "power_contract": _power_contract,
 }
 
 
