@@ -71,18 +71,23 @@ def by_launches(
 ) -> Answer:
     """Output and gradients, the log-sum-exp, and whether what lies around them is as it was.
 
-    By the launches themselves. What they fill is NaN before, but for the gradient of the bias, which is zero.
+    By the launches themselves. What they fill is NaN before, but for the gradient of the bias, which is zero. A bias
+    that broadcasts is read and written as a whole one; its gradient is summed.
     """
     q, k, v = matrices
     device = q.device.type
+    whole = None if bias is None else bias.expand(*q.shape[:3], k.shape[2])
     out, dq, dk, dv = (Guarded(tensor.shape, q.dtype, layout, NAN, device) for tensor in (q, q, k, v))
-    dbias = Guarded(bias.shape, q.dtype, "heads", 0.0, device) if bias is not None else None
+    dbias = Guarded(whole.shape, q.dtype, "heads", 0.0, device) if whole is not None else None
     lse = Guarded(row_sums(q).shape, torch.float32, "heads", NAN, device)
-    forward(q, k, v, bias, problem, out.tensor, lse.tensor)
+    forward(q, k, v, whole, problem, out.tensor, lse.tensor)
     gradients = [dq.tensor, dk.tensor, dv.tensor, None if dbias is None else dbias.tensor]
-    backward(q, k, v, bias, problem, out.tensor, lse.tensor, upstream, *gradients)
+    backward(q, k, v, whole, problem, out.tensor, lse.tensor, upstream, *gradients)
     filled = [out, dq, dk, dv, *([] if dbias is None else [dbias])]
-    return [item.tensor for item in filled], lse.tensor, all(item.intact for item in (*filled, lse))
+    results = [out.tensor, dq.tensor, dk.tensor, dv.tensor]
+    if bias is not None and dbias is not None:
+        results.append(dbias.tensor.float().sum_to_size(bias.shape).to(bias.dtype))
+    return results, lse.tensor, all(item.intact for item in (*filled, lse))
 
 
 def lse_error(value: torch.Tensor, truth: torch.Tensor) -> float:
