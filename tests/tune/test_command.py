@@ -7,6 +7,7 @@ import json
 import os
 import re
 from dataclasses import replace
+from itertools import groupby
 from statistics import mean
 from typing import Any
 
@@ -576,9 +577,33 @@ def test_trials_are_spread_over_some_cells_that_lie_apart(tmp_path):
     made = make_bench(tmp_path)
     assert made.tune("--all", "--calibrate", "16", "--set", "race.max_blocks=20").code == 0
     trials = [record for record in made.records() if record["is"] == "trial"]
-    cells = {record["of"] for record in trials}
-    assert (len(trials), len(cells)) == (20, 8)
+    cells = [record["of"] for record in trials]
+    assert (len(trials), len(set(cells))) == (20, 8)
+    # Those of a cell follow each other: a device makes the inputs of a cell once then.
+    assert len(list(groupby(cells))) == 8
     assert {cell.split()[0] for cell in cells} == {"64", "128"}
+
+
+def test_a_run_that_is_ended_in_its_trials_goes_on_there(tmp_path, monkeypatch):
+    made = make_bench(tmp_path)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "4")
+    whole, measured = Measurer.time, []
+
+    def ended(self, *given):
+        measured.append(given)
+        if len(measured) == 60:
+            raise KeyboardInterrupt
+        return whole(self, *given)
+
+    monkeypatch.setattr(Measurer, "time", ended)
+    done = made.tune(*options)
+    assert (done.code, "stopped in the trials: the same command goes on from here" in done.out) == (1, True)
+    kept = [record for record in made.records() if record["is"] == "trial"]
+    assert 0 < len(kept) < 5
+    monkeypatch.setattr(Measurer, "time", whole)
+    assert made.tune(*options).code == 0
+    assert [record for record in made.records() if record["is"] == "trial"][: len(kept)] == kept
+    assert made.evidence()["calibration"]["false_promotions"]["trials"] == 4
 
 
 def test_a_dry_run_says_how_much_there_is_to_do_and_touches_nothing(tmp_path):

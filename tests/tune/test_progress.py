@@ -8,7 +8,7 @@ from tests.tune.bench import make_bench
 from txtdb.layers.database import load
 from txtdb.model.evidence import CellEvidence, Decision, Entrant, Evidence, Measured, Outcome, Reason, Standing, Status
 from txtdb.tune.fields import Cell, CellPlan
-from txtdb.tune.progress import Progress, duration, summary_lines, summary_of
+from txtdb.tune.progress import Progress, TrialProgress, duration, summary_lines, summary_of
 
 CONFIGS = ((16, 2), (64, 2))
 
@@ -132,3 +132,15 @@ def test_row_064_a_summary_counts_what_is_missing(schema):
 def test_a_comparison_that_is_slower_is_not_clean():
     assert not summary_of(evidence_of(LINES["compared and slower"][0], planned=1)).is_clean
     assert summary_of(evidence_of(LINES["compared and faster"][0], planned=1)).is_clean
+
+
+def test_the_progress_of_trials_is_told_at_times():
+    now, told = [0.0], []
+    progress = TrialProgress(told.append, lambda: now[0])
+    for done, seconds in ((1, 2.0), (5, 10.0), (6, 12.0), (10, 20.0)):
+        now[0] = seconds
+        progress.tick(done, 40)
+    assert told == [
+        "calibration: 5/40 trials, about 70 s left",
+        "calibration: 10/40 trials, about 60 s left",
+    ]

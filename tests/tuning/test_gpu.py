@@ -93,6 +93,16 @@ def test_sources_are_those_of_the_tunable() -> None:
     assert device(Doubling()).sources("double", [{"kind": 1}, {"kind": 2}]) == ["digest 1", "digest 2"]
 
 
+def test_the_tunable_is_looked_for_once() -> None:
+    """To read the entry points of 300 packages takes ten times as long as a measurement."""
+    doubling, asked = Doubling(), []
+    device = GpuDevice(tunables=lambda iface: asked.append(iface) or doubling, queue=FakeStream())
+    for number in range(3):
+        device.check(TASK, {})
+        device.time(TASK, {}, 1, 2, number)
+    assert asked == ["double"]
+
+
 def test_row_067_arguments_are_restored_before_each_check() -> None:
     """A kernel in place and one that adds: without it the second check would see the results of the first."""
     tunable = Doubling()

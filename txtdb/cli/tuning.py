@@ -63,10 +63,18 @@ from txtdb.tune.job import (
 )
 from txtdb.tune.journal import Journal
 from txtdb.tune.measuring import Measurer, Throttled, default_jobs
-from txtdb.tune.progress import Progress, calibration_text, duration, summary_json, summary_lines, summary_of
+from txtdb.tune.progress import (
+    Progress,
+    TrialProgress,
+    calibration_text,
+    duration,
+    summary_json,
+    summary_lines,
+    summary_of,
+)
 from txtdb.tune.publish import Publication, publication_faults
 from txtdb.tune.report import report_page
-from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
+from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of, terminated_as_interrupted
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
 from txtdb.wording import did_you_mean, plural
 
@@ -331,10 +339,15 @@ class _Command:
         if self._given["trials"] is None:
             return None
         calibrator = Calibrator(prepared.arch_schema, self._settings.policy, self._settings.strategy, journal, measurer)
+        progress = TrialProgress(_tell, time.monotonic)
         try:
-            found = calibrator.run(prepared.plans, self._given["trials"])
+            with terminated_as_interrupted():
+                found = calibrator.run(prepared.plans, self._given["trials"], progress.tick)
         except (CandidateFault, Throttled) as error:
             fail([Fault("calibration", Span("--calibrate"), f"the trials failed: {error}", "")])
+        except KeyboardInterrupt:
+            click.echo("stopped in the trials: the same command goes on from here")
+            sys.exit(EXIT_FINDINGS)
         self._say(calibration_text(found.stated))
         return found
 

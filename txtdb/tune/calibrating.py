@@ -100,17 +100,23 @@ class Calibrator:
         self._subjects = {record["of"]: tuple(record["config"]) for record in known if record["is"] == "subject"}
         self._measured: Counter[str] = Counter()
 
-    def run(self, plans: Sequence[CellPlan], count: int) -> Calibrated:
-        """Make `count` trials of equals, and those with a twin.
+    def run(self, plans: Sequence[CellPlan], count: int, tick: Callable[[int, int], None]) -> Calibrated:
+        """Make `count` trials of equals, and those with a twin. `tick` is told how many are done, and of how many.
 
-        The measurements of a cell's config are numbered through all trials. Raises CandidateFault where no cell has a
-        config that is right, and Throttled.
+        The measurements of a cell's config are numbered through all trials. Those of a cell follow each other: a device
+        makes its inputs once then. Raises CandidateFault where no cell has a config that is right, and Throttled.
         """
         found = (subject for plan in _spread(plans) if (subject := self._subject(plan)) is not None)
         subjects = list(islice(found, min(count, SUBJECTS)))
         if not subjects:
             raise CandidateFault(Status.NOT_RUN, "no cell has a config that is right")
-        trials = [self._trial(trial, *subjects[trial.number % len(subjects)]) for trial in plan_trials(count)]
+        planned = plan_trials(count)
+        by_subject = sorted(range(len(planned)), key=lambda place: planned[place].number % len(subjects))
+        made: dict[int, TrialEvidence] = {}
+        for place in by_subject:
+            made[place] = self._trial(planned[place], *subjects[planned[place].number % len(subjects)])
+            tick(len(made), len(planned))
+        trials = [made[place] for place in range(len(planned))]
         return Calibrated(calibration_of(trials, SLOWER_PCT, self._policy), tuple(trials))
 
     def _subject(self, plan: CellPlan) -> tuple[Cell, ConfigValues] | None:

@@ -78,6 +78,22 @@ class Progress:
         return f", about {duration(guess - spent)} left by the estimate"
 
 
+class TrialProgress:
+    """Tells at times how far a calibration is."""
+
+    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._tell, self._clock = tell, clock
+        self._start = self._last = clock()
+
+    def tick(self, done: int, planned: int) -> None:
+        """So many trials of those planned are done."""
+        now = self._clock()
+        if now - self._last >= _QUIET_S:
+            self._last = now
+            left = (now - self._start) / done * (planned - done)
+            self._tell(f"calibration: {done}/{planned} trials, about {duration(left)} left")
+
+
 def duration(seconds: float) -> str:
     """`45 s`, `3 min` or `2 h 5 min`."""
     if seconds < 90:

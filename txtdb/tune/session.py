@@ -118,7 +118,7 @@ def run_session(
 def _run_all(bench: Bench, runs: Sequence[CellRun], watcher: Watcher) -> Session:
     cells: list[CellEvidence] = []
     try:
-        with _terminated_as_interrupted():
+        with terminated_as_interrupted():
             for number, run in enumerate(runs):
                 for place in _ahead(runs, number):
                     runs[place].compile_ahead(place)
@@ -162,7 +162,7 @@ def _grouped(records: Sequence[Record]) -> Mapping[str, list[Record]]:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """Inside, SIGTERM does what Ctrl-C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
