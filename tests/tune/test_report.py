@@ -308,3 +308,32 @@ def test_pointing_at_a_line_tells_its_candidate(page: Page) -> None:
 def test_nothing_is_wider_than_the_window(page: Page, tmp_path: Path, size: tuple[int, int]) -> None:
     page.open(tmp_path / "report.html", size=size)
     assert page.script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def overview(page: str) -> tuple[str, list[str]]:
+    """Caption and column titles of the table of all cells."""
+    table = page[page.index('id="overview"') :]
+    caption = re.search(r"<caption>(.*?)</caption>", table[: table.index("</table>")])
+    return caption[1] if caption else "", re.findall(r'<th scope="col">(.*?)</th>', table[: table.index("</thead>")])
+
+
+def test_what_all_cells_share_stands_above_their_table() -> None:
+    caption, titles = overview(the_page())
+    schema_ = arch_schema().schema
+    assert all(f"{name}=" in caption for name in schema_.key_names)
+    assert not set(schema_.key_names) & set(titles)
+    assert set(schema_.axis_names) <= set(titles)
+    assert "gain" in titles
+
+
+def test_a_figure_that_no_cell_has_has_no_column() -> None:
+    alone = run_of([decided(raced({"a": 20, "b": 10})), decided(raced({"a": 10, "b": 12}, at=(64, 128)))])
+    _, titles = overview(report_page(alone, arch_schema()))
+    assert not {"gain", "bar", "floor"} & set(titles)
+    assert "candidates" in titles
+
+
+def test_one_cell_shows_all_of_its_keys() -> None:
+    caption, titles = overview(report_page(run_of([decided(raced({"a": 20, "b": 10}, incumbent="a"))]), arch_schema()))
+    assert caption == ""
+    assert set(arch_schema().schema.key_names) <= set(titles)

@@ -15,7 +15,7 @@ from string import Template
 from typing import Any
 
 from txtdb.evidence.samples import all_acceptable, median
-from txtdb.model.evidence import CellEvidence, Evidence, Measured, Outcome, Reason, Standing, Status
+from txtdb.model.evidence import SOURCES_FACT, CellEvidence, Evidence, Measured, Outcome, Reason, Standing, Status
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import config_text
 from txtdb.model.values import print_value, print_values
@@ -76,7 +76,8 @@ def _run(evidence: Evidence) -> Iterator[Markup]:
     """What the numbers rest on: contract, device and software open, the rest folded."""
     if not evidence.state.startswith("complete"):
         yield element("p", f"The run is not complete: {evidence.state}.", class_="alert")
-    seen = {"Timing contract": evidence.contract, "Device": evidence.device, "Software": evidence.software}
+    software = {name: value for name, value in evidence.software.items() if name != SOURCES_FACT}
+    seen = {"Timing contract": evidence.contract, "Device": evidence.device, "Software": software}
     tables = [_facts(title, members) for title, members in seen.items() if members]
     yield element(
         "section", element("h2", "How it was measured"), element("div", *tables, class_="facts"), aria_label="Measuring"
@@ -84,6 +85,8 @@ def _run(evidence: Evidence) -> Iterator[Markup]:
     policy = _facts("Policy", {**evidence.policy, "seed of the run": evidence.seed})
     words = "Policy and calibration" if evidence.calibration else "Policy; the run was not calibrated"
     more = [policy, *([_facts("Calibration", evidence.calibration)] if evidence.calibration else [])]
+    sources = evidence.software.get(SOURCES_FACT)
+    more += [_facts("Source of each functional", sources)] if sources else []
     yield element("details", element("summary", words), element("div", *more, class_="facts"))
 
 
@@ -110,10 +113,20 @@ def _plain_text(value: object) -> str:
 
 
 def _overview(cells: Sequence[_Cell], schema: Schema) -> Markup:
-    head = ("", *schema.key_names, *schema.axis_names, "outcome", "from → to", "gain", "bar", "floor", "candidates")
-    titles = element("tr", *(element("th", title, scope="col") for title in head))
-    body = element("tbody", *(cell.overview_row() for cell in cells))
-    table = element("table", element("thead", titles), body, id="overview")
+    """One row a cell. What all cells share stands above, and a figure that none has is left out."""
+    titles = ("", *schema.key_names, *schema.axis_names, "outcome", "from → to", "gain", "bar", "floor", "candidates")
+    rows = [cell.overview_cells() for cell in cells]
+    columns = list(zip(*rows, strict=True)) or [()] * len(titles)
+    keys = range(1, 1 + len(schema.key_names) + len(schema.axis_names))
+    shared = [place for place in keys if len(cells) > 1 and len(set(columns[place])) == 1]
+    shown = [place for place, column in enumerate(columns) if place not in shared and any(column)]
+    same = " ".join(f"{titles[place]}={columns[place][0]}" for place in shared)
+    head = element("tr", *(element("th", titles[place], scope="col") for place in shown))
+    body = element(
+        "tbody", *(cell.overview_row([row[p] for p in shown]) for cell, row in zip(cells, rows, strict=True))
+    )
+    caption = [element("caption", f"All cells have {same}.")] if same else []
+    table = element("table", *caption, element("thead", head), body, id="overview")
     return element("div", table, class_="wide", tabindex="0", role="region", aria_label="All cells")
 
 
@@ -124,13 +137,17 @@ class _Cell:
         self._number, self._cell, self._schema = number, cell, schema
         self._measured, self._decision = cell.measured, cell.decision
 
-    def overview_row(self) -> Markup:
+    def overview_cells(self) -> list[Markup | str]:
+        """What its row can show."""
         measured, decision = self._measured, self._decision
         link = element("a", f"{self._number + 1}", href=f"#c{self._number}", aria_label=f"cell {self._number + 1}")
         texts = [*map(print_value, (*measured.functional, *measured.at))]
         figures = (percent(decision.gain_pct), percent(decision.bar_pct), percent(decision.floor_pct))
-        cells = (link, *texts, _chip(decision.outcome), self._change(), *figures, f"{len(measured.entrants):,}")
-        return element("tr", *(element("td", item) for item in cells), data_outcome=decision.outcome)
+        return [link, *texts, _chip(decision.outcome), self._change(), *figures, f"{len(measured.entrants):,}"]
+
+    def overview_row(self, shown: Sequence[Markup | str]) -> Markup:
+        """Its row, of what is shown of all cells."""
+        return element("tr", *(element("td", item) for item in shown), data_outcome=self._decision.outcome)
 
     def section(self) -> Markup:
         """The race of the cell: what was decided, the drawing, and its numbers as a table."""
