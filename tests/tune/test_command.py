@@ -328,6 +328,11 @@ def test_a_sensor_that_is_too_slow_ranks_nothing(tmp_path):
     cell = made.evidence()["cells"][0]
     assert [reading["reliable"] for reading in cell["watts"]] == [False] * 6
     assert (done.code, cell["decision"]["reason"], made.patches()) == (1, "no-valid-candidate", {})
+    assert "no valid candidate (6 ok, 6 without a usable reading of watts)" in done.out
+    page = tmp_path / "page.html"
+    kept = next(made.journals.glob("*.json"))
+    assert invoke("tune", "report", str(kept), "--root", str(made.root), "-o", str(page))[0] == 0
+    assert page.read_text(encoding="utf-8").count("not reliable</td>") == 6
 
 
 def test_a_candidate_that_cannot_be_captured_is_not_ranked_with_those_that_can(tmp_path):

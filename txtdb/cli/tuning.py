@@ -242,7 +242,9 @@ class _Command:
         elif not prepared.plans:
             self._say("nothing to measure")
         elif find_spec("scipy") is None:
-            raise click.UsageError("tune needs scipy: pip install 'txtdb[tune]'")
+            raise click.UsageError(
+                "tune needs scipy: pip install 'txtdb[verify]', or 'txtdb[tune]' for kernels on a GPU"
+            )
         else:
             self._finish(self._measured(database, prepared), prepared)
 
@@ -384,7 +386,7 @@ def _ending(found: Report) -> str:
     if found.stopped:
         return "stopped: the same command goes on from here"
     if found.evidence.cells and not any(cell.measured.publish for cell in found.evidence.cells):
-        return "compared: nothing is written"
+        return "compared: the database stays as it is"
     if not found.change.steps and not found.change.faults:
         return "nothing changes: no patch is written"
     return "\n".join(outcome_lines(found.change, False))
@@ -523,7 +525,7 @@ def _usage_faults() -> Iterator[None]:
     except DeviceMissing as error:
         fail([Fault("device", Span("--device"), str(error), f"known are {', '.join(device_names())}")], EXIT_USAGE)
     except OSError as error:
-        if error.filename is None and error.errno == errno.ENOSPC:  # standard output
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EPIPE):  # standard output
             raise
         if error.filename is None:  # the device's driver
             fail([Fault("device", Span("--device"), str(error), "")], EXIT_USAGE)

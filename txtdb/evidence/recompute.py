@@ -51,7 +51,10 @@ class Difference:
     made: object
 
     def __str__(self) -> str:
-        return f"{self.name} is stated as {_shown(self.stated)}, recomputed it is {_shown(self.made)}"
+        stated, made = _shown(self.stated), _shown(self.made)
+        if stated == made:  # they differ behind the digits that are shown
+            stated, made = repr(self.stated), repr(self.made)
+        return f"{self.name} is stated as {stated}, recomputed it is {made}"
 
 
 def evidence_faults(evidence: Evidence, file: str, schema: Schema, asked: Policy) -> Iterator[tuple[Fault, int | None]]:

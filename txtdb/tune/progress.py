@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from txtdb.evidence.watts import usable_watts
 from txtdb.model.evidence import CellEvidence, Decision, Entrant, Evidence, Measured, Outcome, Reason, Status
 from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues, functional_text
@@ -166,8 +167,11 @@ def changed_fields(schema: Schema, old: ConfigValues | None, new: ConfigValues) 
 
 
 def _fault_text(measured: Measured) -> str:
+    """How many candidates ended in which way, and how many right ones have no watts where energy decides."""
     counts = Counter(entrant.status for entrant in measured.entrants)
-    return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    dark = counts[Status.OK] - len(usable_watts(measured)) if measured.watts else 0
+    told = [f"{counts[status]} {status}" for status in Status if counts[status]]
+    return ", ".join([*told, *([f"{dark} without a usable reading of watts"] if dark else [])])
 
 
 def calibration_text(found: Mapping[str, Any]) -> str:

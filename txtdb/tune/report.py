@@ -15,6 +15,7 @@ from string import Template
 from typing import Any
 
 from txtdb.evidence.samples import all_acceptable, median
+from txtdb.evidence.watts import usable_watts
 from txtdb.model.evidence import SOURCES_FACT, CellEvidence, Evidence, Measured, Outcome, Reason, Standing, Status
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import config_text
@@ -242,11 +243,13 @@ class _Runs:
 
     def _caption(self) -> str:
         entrants = self._measured.entrants
+        what = "energy, time × watts," if self._measured.watts else "time"
+        told = f"Ratio: {what} over the winner's; ±: its standard error."
         if len(entrants) < 2 or not self._common:
-            return "Ratio: time over the winner's; ±: its standard error."
+            return told
         config = entrants[0].config
         same = " ".join(f"{self._schema.field_names[place]}={print_value(config[place])}" for place in self._common)
-        return f"Ratio: time over the winner's; ±: its standard error. All have {same}."
+        return f"{told} All have {same}."
 
     def _order(self) -> list[int]:
         """The winner, then by ratio, then those without one."""
@@ -282,8 +285,12 @@ class _Runs:
             words.append(f"{entrant.status}: {entrant.detail}" if entrant.detail else str(entrant.status))
         elif standing is not None and standing.eliminated is not None:
             words.append(f"left after block {standing.eliminated + 1}")
+        elif not words and standing:
+            words.append("to the end")
+        elif self._measured.watts and number not in usable_watts(self._measured):
+            words.append(entrant.detail or "without a usable reading of watts")
         elif not words:
-            words.append("to the end" if standing else "–")
+            words.append("–")
         return ", ".join(words)
 
 
