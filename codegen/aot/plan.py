@@ -77,7 +77,14 @@ def make_plans(database: Database, archs: Iterable[str], ifaces: Iterable[str]) 
     plans = [plan for arch in archs for schema in schemas if (plan := planner.plan(arch, schema))]
     if not plans and not planner.faults:
         label = database.listings[0].label
-        planner.faults.append(Fault("nothing-to-build", Span(label), "no chosen interface has a kernel there", ""))
+        planner.faults.append(
+            Fault(
+                "nothing-to-build",
+                Span(label),
+                "no interface that was asked for has a kernel there",
+                "see `txtdb schema show`",
+            )
+        )
     return plans, list(dict.fromkeys(planner.faults))
 
 

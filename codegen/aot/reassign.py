@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from codegen.aot.plan import TablePlan, Wanted
-from codegen.aot.result import OK, Result
+from codegen.aot.result import OK, TIMEOUT, Result
 from txtdb.faults import Fault, Span
 from txtdb.model.table import functional_text
 from txtdb.model.values import Functional
@@ -51,5 +51,7 @@ def reassign(plan: TablePlan, result_of: Callable[[Wanted], Result]) -> tuple[tu
 def _nothing_built(plan: TablePlan, functional: Functional, failed: Mapping[Wanted, Result]) -> Fault:
     reasons = "; ".join(f"{wanted.name}: {result.status}" for wanted, result in failed.items())
     message = f"{plan.place} {functional_text(plan.schema, functional)}: no image could be built: {reasons}"
-    hint = "tune the cells with other configs, or declare the functional unsupported"
+    slow = all(result.status == TIMEOUT for result in failed.values())
+    other = "tune the cells with other configs, or declare the functional unsupported"
+    hint = "give the compiler more seconds with --limit" if slow else other
     return Fault(RULE, Span(plan.schema.file), message, hint)

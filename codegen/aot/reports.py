@@ -11,6 +11,7 @@ from codegen.aot.build import Build, BuiltTable
 from codegen.aot.pack import Pack
 from codegen.aot.pack_manifest import PackedImage, PackedTable
 from codegen.aot.reassign import Replaced
+from codegen.aot.result import OK
 from codegen.aot.wording import counted
 from txtdb.cli.common import fault_json
 
@@ -48,7 +49,7 @@ def build_lines(build: Build, effort: Effort, pack: Path | None) -> Iterator[str
     counts = ", ".join(f"{number} {status}" for status, number in build.statuses.items())
     yield f"images: {counts}"
     fresh, seconds = build.compilation.fresh, build.compilation.seconds
-    rate = f", {fresh / seconds:.2f} a second and process" if seconds else ""
+    rate = f", {fresh / seconds:.2f} a second and process" if seconds and build.statuses.get(OK) else ""
     distinct = counted(len(build.compilation.results), "different compilation")
     yield f"{distinct}, {fresh} made now in {effort.seconds:.1f} s by {effort.jobs}{rate}"
     yield f"written: {pack}, {pack.stat().st_size} bytes" if pack else "nothing was written"

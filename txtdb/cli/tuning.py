@@ -45,7 +45,7 @@ from txtdb.tune.cell_run import RACE, STRATEGIES
 from txtdb.tune.choosing import Choice
 from txtdb.tune.clocks import ClocksRefused, Requested, arranged
 from txtdb.tune.device import CandidateFault, DeviceFacts
-from txtdb.tune.devices import DeviceMissing, device_names, known_device, needs_tunable, runs_kernels, with_measurement
+from txtdb.tune.devices import DeviceMissing, known_device, needs_tunable, runs_kernels, with_measurement
 from txtdb.tune.job import (
     Field,
     Instruments,
@@ -523,7 +523,7 @@ def _usage_faults() -> Iterator[None]:
     except ClocksRefused as error:
         fail([Fault("device", Span("--clocks"), f"clocks cannot be changed: {error}", "")], EXIT_USAGE)
     except DeviceMissing as error:
-        fail([Fault("device", Span("--device"), str(error), f"known are {', '.join(device_names())}")], EXIT_USAGE)
+        fail([Fault("device", Span("--device"), str(error), "")], EXIT_USAGE)
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EPIPE):  # standard output
             raise
