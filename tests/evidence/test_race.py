@@ -16,7 +16,7 @@ from tools.docs.examples import REPO
 from txtdb.evidence.decide import decide
 from txtdb.evidence.policy import Policy, as_json
 from txtdb.evidence.policy import Race as RacePolicy
-from txtdb.evidence.race import Race, block_order
+from txtdb.evidence.race import Race, _is_look, _looks, block_order
 from txtdb.evidence.samples import compare, quantile
 from txtdb.model.evidence import Block, Outcome
 
@@ -292,3 +292,10 @@ def test_the_documentation_shows_the_figures_of_the_study() -> None:
     assert found["fields"]["certified, slower than delta"] <= 0.01
     assert found["fields"]["won by one within delta"] >= 0.99
     assert found["same binary"]["promotions"] <= 0.01
+
+
+@pytest.mark.parametrize("least", [1, 2, 4, 15, 16, 17, 20])
+def test_looks_are_counted_without_going_through_them(least: int) -> None:
+    for most in range(max(least, 4), 90):
+        assert _looks(least, most) == sum(_is_look(blocks, most) for blocks in range(least, most + 1))
+    assert _looks(4, 10**9) == 13 + (10**9 - 16) // 4

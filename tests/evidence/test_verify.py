@@ -574,10 +574,13 @@ def test_evidence_of_another_arch(tmp_path: Path) -> None:
     [
         ("gfxA", [("unlike-evidence", "run.json was measured on gfxA, not on gfxB")]),
         ("sm_90", [("unlike-evidence", "run.json was measured on sm_90, not on gfxB")]),
+        (5, [("unlike-evidence", "run.json was measured on 5, not on gfxB")]),
+        ({"a": 1}, [("unlike-evidence", "run.json was measured on a table, not on gfxB")]),
+        ("gfxB\n\x1b[31m", [("unlike-evidence", r"run.json was measured on 'gfxB\n\x1b[31m', not on gfxB")]),
         ("gfxB:sramecc+:xnack-", []),
     ],
 )
-def test_evidence_of_a_device_of_another_arch(tmp_path: Path, stated: str, found: list[tuple[str, str]]) -> None:
+def test_evidence_of_a_device_of_another_arch(tmp_path: Path, stated: object, found: list[tuple[str, str]]) -> None:
     run = the_run()
     assert told(verified(tmp_path, published_files(replace(run, device={**run.device, "arch": stated})))) == found
 

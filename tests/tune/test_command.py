@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.tune.bench import CELLS, CONFIGS, SCHEMA, TABLE, listed, make_bench
+from tests.tune.bench import CELLS, CONFIGS, FIRST, SCHEMA, TABLE, listed, make_bench
 from tests.tune.power_fakes import FakeSettings
 from txtdb.cli import main, tuning
 from txtdb.evidence.files import evidence_digest
@@ -545,8 +545,60 @@ def test_more_trials_are_of_the_config_that_the_first_ones_had(tmp_path):
     trials = [record for record in made.records() if record["is"] == "trial"]
     subjects = [record for record in made.records() if record["is"] == "subject"]
     assert [trial["trial"] for trial in trials] == ["equals 0", "equals 1", "twin 0", "equals 2", "equals 3"]
-    assert [subject["config"] for subject in subjects] == [[16, 2]]
+    assert [subject["config"] for subject in subjects] == [{"BLOCK_M": "16", "num_warps": "2"}]
     assert len(made.evidence("again")["calibration"]["trials"]) == 5
+
+
+def test_trials_keep_their_config_when_fields_change_places(tmp_path):
+    made = make_bench(tmp_path)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate")
+    assert made.tune(*options, "2").code == 0
+    schema = made.root / "schema" / "attn_fwd.toml"
+    before, first, second = schema.read_text(encoding="utf-8").partition("[[config]]")
+    one, _, rest = second.partition("[[config]]")
+    two, _, sections = rest.partition("[arch")
+    schema.write_text(f"{before}{first}{two}{first}{one}[arch{sections}", encoding="utf-8")
+    assert made.tune(*options, "4", "--name", "again").code == 0
+    assert len([record for record in made.records() if record["is"] == "subject"]) == 1
+    evidence = made.evidence("again")
+    assert len(evidence["calibration"]["trials"]) == 5
+    config = evidence["calibration"]["trials"][0]["config"]
+    assert evidence["configs"][config] == [2, 16] if isinstance(config, int) else config == [2, 16]
+
+
+def test_trials_of_a_config_that_the_schema_has_no_longer_do_not_count(tmp_path):
+    made = make_bench(tmp_path)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate")
+    assert made.tune(*options, "2").code == 0
+    schema, table = made.root / "schema" / "attn_fwd.toml", made.root / "gfxA" / "attn_fwd.txtdb"
+    schema.write_text(schema.read_text(encoding="utf-8").replace("values = [16, 32, 64]", "values = [32, 64]"))
+    table.write_text(table.read_text(encoding="utf-8").replace("a = 16 2", "a = 32 2"))
+    assert made.tune(*options, "2", "--name", "again").code == 0
+    subjects = [record["config"]["BLOCK_M"] for record in made.records() if record["is"] == "subject"]
+    assert subjects == ["16", "32"]
+
+
+def test_exhaustive_finalists_are_those_of_least_energy(tmp_path):
+    """The slowest of six draws an eighth: with two finalists it would be none by its time."""
+    made = make_bench(tmp_path, watts={CELL: {(64, 4): 50.0}})
+    options = ("--strategy", "exhaustive", "--select", "energy", "--set", "finalists.count=2", *SHORT)
+    assert made.tune("--cells", listed(tmp_path, CELL), *options).code == 0
+    assert "a = 64 4" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+
+
+def test_watts_are_read_of_more_where_the_fastest_turns_out_to_be_wrong(tmp_path):
+    """The next one is more than twice as slow as that, and the best of what is left."""
+    faults = {(CELL, (64, 2)): [{"stage": "confirm", "kind": "value", "value": 3.0}]}
+    times = {CELL: {FIRST: 1500.0, (64, 2): 700.0, (32, 2): 1600.0}}
+    made = make_bench(tmp_path, times, watts={CELL: {(32, 2): 30.0}}, faults=faults)
+    chosen = tmp_path / "chosen.txt"
+    chosen.write_text("BLOCK_M=64 num_warps=2\nBLOCK_M=32 num_warps=2\n", encoding="utf-8")
+    options = ("--cells", listed(tmp_path, CELL), "--select", "energy", "--candidates", str(chosen))
+    assert made.tune(*options).code == 0
+    assert "a = 32 2" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    size = len(made.records())
+    made.tune(*options, "--name", "again")
+    assert len(made.records()) == size
 
 
 def test_trials_are_by_the_strategy_of_the_run(tmp_path):
@@ -695,13 +747,15 @@ def test_json_is_the_only_thing_on_stdout(tmp_path):
 
 
 def test_row_118_a_database_that_is_read_only_can_be_tuned_without_changing_it(tmp_path):
-    made = make_bench(tmp_path)
+    """By a comparison; a run that may publish is refused, see test_publishing."""
+    made = make_bench(tmp_path, TIMES, files={"gfxA/attn_fwd.txtdb": TABLE.replace("a = 16 2", "a = 64 2")})
+    old = make_bench(tmp_path / "old")
     for path in made.root.rglob("*"):
         path.chmod(0o555 if path.is_dir() else 0o444)
     made.root.chmod(0o555)
     before = {path: path.stat().st_mtime_ns for path in made.root.rglob("*")}
     try:
-        assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+        assert made.tune("--cells", listed(tmp_path, CELL), "--compare", str(old.root)).code == 0
         assert {path: path.stat().st_mtime_ns for path in made.root.rglob("*")} == before
     finally:
         made.root.chmod(0o755)

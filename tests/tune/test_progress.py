@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.tune.bench import make_bench
@@ -18,6 +20,10 @@ def schema(tmp_path):
     return load(make_bench(tmp_path).root).schemas["attn_fwd"]
 
 
+BROKEN = Entrant(CONFIGS[0], Status.WRONG_RESULT, "the error is 5 times the tolerance", error=5.0)
+UNBUILT = Entrant(CONFIGS[1], Status.COMPILE_ERROR)
+
+
 def cell_of(outcome: Outcome, reason: Reason, winner: int | None, publish: bool = True, **more: object) -> CellEvidence:
     entrants = tuple(Entrant(config, Status.OK, error=0.1) for config in CONFIGS)
     measured = Measured((64,), (64, 64), "race", entrants, 0, "file:1:1", (), ((), ()), (), publish=publish)
@@ -25,6 +31,12 @@ def cell_of(outcome: Outcome, reason: Reason, winner: int | None, publish: bool 
     standings = (Standing(1, 5, 0.1, 0.001, None),)
     decision = Decision(outcome, reason, winner, 0, True, total_ns=1e6, standings=standings, **given)  # type: ignore[arg-type]
     return CellEvidence(measured, decision)
+
+
+def compared(winner: int, *entrants: Entrant) -> CellEvidence:
+    """A comparison of an old config with a new one, of which just the winner is valid."""
+    cell = cell_of(Outcome.RETAINED, Reason.COMPARED_ONLY, winner, publish=False)
+    return CellEvidence(replace(cell.measured, entrants=entrants), replace(cell.decision, standings=()))
 
 
 def plan() -> CellPlan:
@@ -55,6 +67,18 @@ LINES = {
     "compared and faster": (
         cell_of(Outcome.RETAINED, Reason.COMPARED_ONLY, 1, publish=False, gain_pct=4.0, floor_pct=0.4),
         "BLOCK_M 16→64, 4.0 % faster",
+    ),
+    "compared with a broken old one": (
+        compared(1, BROKEN, Entrant(CONFIGS[1], Status.OK, error=0.1)),
+        "BLOCK_M 16→64, the old one failed: wrong_result (the error is 5 times the tolerance)",
+    ),
+    "compared and broken": (
+        compared(0, Entrant(CONFIGS[0], Status.OK, error=0.1), UNBUILT),
+        "BLOCK_M 16→64, not valid: compile_error",
+    ),
+    "compared with an old one without watts": (
+        compared(1, *(Entrant(config, Status.OK, error=0.1) for config in CONFIGS)),
+        "BLOCK_M 16→64, the old one failed: its readings cannot be used",
     ),
 }
 
@@ -132,6 +156,12 @@ def test_row_064_a_summary_counts_what_is_missing(schema):
 def test_a_comparison_that_is_slower_is_not_clean():
     assert not summary_of(evidence_of(LINES["compared and slower"][0], planned=1)).is_clean
     assert summary_of(evidence_of(LINES["compared and faster"][0], planned=1)).is_clean
+
+
+def test_a_comparison_is_worse_where_the_new_config_is_broken_and_not_where_the_old_one_is():
+    assert summary_of(evidence_of(LINES["compared with a broken old one"][0], planned=1)).is_clean
+    broken = summary_of(evidence_of(LINES["compared and broken"][0], planned=1))
+    assert (broken.worse, broken.is_clean) == (1, False)
 
 
 def test_the_progress_of_trials_is_told_at_times():

@@ -304,6 +304,7 @@ def cell_twice() -> dict[str, Any]:
         ({"cells": [], "sensor": {"launch_us": "nan"}}, "description.sensor.launch_us must be above 0"),
         ({"cells": [], "sensor": {"update": 1}}, "description.sensor: unknown name `update`"),
         (cell_with(faults=[{"stage": "time", "kind": "eager"}]), "a fault is `eager`, and not at the stage `power`"),
+        (cell_with(faults=[{"stage": "time", "kind": "fault", "status": "ok"}]), "a fault has the status ok"),
         ({"cells": [{"at": {}, "candidates": []}]}, "description.cells[0].functional is missing"),
         (cell_with(error=True), "description.cells[0].candidates[0].error must be a number"),
         (cell_with(config=[]), "description.cells[0].candidates[0].config must be of type object"),

@@ -272,3 +272,8 @@ def test_why_power_is_no_graphs_is_logged_once_for_each_reason(monkeypatch, capl
     for _ in range(4):
         measurer.power(TASK, CONFIG)
     assert [record.getMessage().rpartition(" ")[2] for record in caplog.records] == ["a", "b"]
+
+
+def test_a_fault_that_is_told_as_ok_is_a_crash():
+    fault = CandidateFault(Status.OK, "nothing")
+    assert (fault.status, fault.detail) == (Status.CRASH, "a fault was told as ok: nothing")

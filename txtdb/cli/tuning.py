@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -72,7 +71,7 @@ from txtdb.tune.progress import (
     summary_lines,
     summary_of,
 )
-from txtdb.tune.publish import Publication, publication_faults
+from txtdb.tune.publish import Publication, can_write, place_faults, publication_faults
 from txtdb.tune.report import report_page
 from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of, terminated_as_interrupted
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
@@ -230,6 +229,8 @@ class _Command:
         database, table = self._table()
         faults = publication_faults(database, table, self._publication)
         faults += _no_place(self._given["evidence_out"])
+        if self._given["compare"] is None and not self._given["dry_run"]:
+            faults += place_faults(database.roots[0], table.arch)
         if faults:
             fail(faults, EXIT_USAGE)
         prepared = self._prepared(database, table)
@@ -394,10 +395,7 @@ def _ending(found: Report) -> str:
 
 def _no_place(file: Path | None) -> list[Fault]:
     """Why a file cannot be written, as far as that is known before it is."""
-    if file is None:
-        return []
-    holder = next(folder for folder in file.absolute().parents if folder.exists())
-    if holder.is_dir() and os.access(holder, os.W_OK):
+    if file is None or can_write(file.absolute().parent):
         return []
     message, hint = "no file can be written here", "name a file in a folder that you may write to"
     return [Fault("unwritable", Span(file.as_posix()), message, hint)]

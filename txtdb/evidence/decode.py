@@ -49,6 +49,7 @@ _DECISION = (
     "total_ns", "standings",
 )  # fmt: skip
 _STANDING = ("entrant", "blocks", "slower", "spread", "eliminated")
+_STRATEGIES = ("race", "exhaustive")
 _TRIAL = ("twin", "functional", "at", "config", "strategy", "labels", "depth", "blocks")
 _READING = tuple(item.name for item in fields(Reading))
 # No trial has more labels.
@@ -132,6 +133,13 @@ def trials(given: Mapping[str, Any], schema: Schema, configs: list[ConfigValues]
     return _each(rows, f"calibration.{TRIALS}", lambda item, path: _trial(item, path, schema, configs))
 
 
+def _strategy(value: object, path: str) -> str:
+    found = text(value, path)
+    if found not in _STRATEGIES:
+        raise Wrong(path, f"one of {', '.join(_STRATEGIES)} is expected")
+    return found
+
+
 def _trial(value: object, path: str, schema: Schema, configs: list[ConfigValues]) -> TrialEvidence:
     given = members(value, path, _TRIAL)
     labels = count(given["labels"], f"{path}.labels")
@@ -143,7 +151,7 @@ def _trial(value: object, path: str, schema: Schema, configs: list[ConfigValues]
         functional=_functional(given["functional"], f"{path}.functional", schema),
         at=_bins(given["at"], f"{path}.at", schema),
         config=configs[_Place(len(configs), "config").one(given["config"], f"{path}.config")],
-        strategy=text(given["strategy"], f"{path}.strategy"),
+        strategy=_strategy(given["strategy"], f"{path}.strategy"),
         labels=labels,
         depth=_depth(given["depth"], f"{path}.depth", labels),
         blocks=tuple(_each(given["blocks"], f"{path}.blocks", place.block)),
@@ -190,7 +198,7 @@ def cell(value: object, path: str, schema: Schema, configs: list[ConfigValues]) 
     measured = Measured(
         functional=_functional(given["functional"], f"{path}.functional", schema),
         at=_bins(given["at"], f"{path}.at", schema),
-        strategy=text(given["strategy"], f"{path}.strategy"),
+        strategy=_strategy(given["strategy"], f"{path}.strategy"),
         entrants=entrants,
         incumbent=place.maybe(given["incumbent"], f"{path}.incumbent"),
         incumbent_layer=text(given["incumbent_layer"], f"{path}.incumbent_layer"),

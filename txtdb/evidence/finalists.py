@@ -17,15 +17,22 @@ def is_right(entrant: Entrant) -> bool:
 
 
 def finalists(
-    depth: Sequence[Sequence[float]], entrants: Sequence[Entrant], incumbent: int | None, policy: Policy
+    depth: Sequence[Sequence[float]],
+    entrants: Sequence[Entrant],
+    incumbent: int | None,
+    policy: Policy,
+    watts: Mapping[int, float] | None = None,
 ) -> tuple[int, ...]:
     """The entrants of the rounds, sorted: the fastest few by the median of their calls, and the incumbent.
 
-    Entrants that are wrong or have a call without a time are none. Equal medians go by config.
+    With `watts`, of the entrants that have some, it is the few with the least median × watts of these. Entrants that
+    are wrong or have a call without a time are none. Equal ones go by config.
     """
     valid = [number for number, entrant in enumerate(entrants) if is_right(entrant) and all_acceptable(depth[number])]
-    valid.sort(key=lambda number: (median(depth[number]), functional_rank(entrants[number].config)))
-    chosen = set(valid[: policy.finalists.count])
+    ranked = valid if watts is None else [number for number in valid if number in watts]
+    cost = {number: median(depth[number]) * (watts[number] if watts else 1.0) for number in ranked}
+    ranked = sorted(ranked, key=lambda number: (cost[number], functional_rank(entrants[number].config)))
+    chosen = set(ranked[: policy.finalists.count])
     return tuple(sorted(chosen | {number for number in valid if number == incumbent}))
 
 

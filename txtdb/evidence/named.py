@@ -10,7 +10,7 @@ from pathlib import Path
 from txtdb.evidence.files import MAX_BYTES, UNLIKE, read_evidence
 from txtdb.faults import Fault, Span
 from txtdb.layers.listing import EVIDENCE_FOLDER, LayerFile
-from txtdb.model.archs import Arch, is_arch
+from txtdb.model.archs import Arch, arch_text, is_arch
 from txtdb.model.evidence import CellEvidence, Evidence, Outcome
 from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues
@@ -110,9 +110,9 @@ def is_partial(evidence: Evidence) -> bool:
 def device_fault(name: str, evidence: Evidence, arch: str, archs: dict[str, Arch], span: Span) -> Fault | None:
     """`unlike-evidence`: measured on a device that says it is another arch; one that does not say answers for any."""
     stated = evidence.device_arch
-    if stated is None or is_arch(stated, arch, archs):
+    if stated is None or (isinstance(stated, str) and is_arch(stated, arch, archs)):
         return None
-    return Fault(UNLIKE, span, f"{name} was measured on {stated}, not on {arch}", f"measure on {arch}")
+    return Fault(UNLIKE, span, f"{name} was measured on {arch_text(stated)}, not on {arch}", f"measure on {arch}")
 
 
 def unlike_fault(name: str, evidence: Evidence, arch: str, span: Span) -> Fault:

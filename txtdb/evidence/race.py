@@ -50,10 +50,17 @@ def _is_look(blocks: int, max_blocks: int) -> bool:
     return blocks <= _EACH_UNTIL or blocks % _THEN_EACH == 0 or blocks == max_blocks
 
 
+def _looks_up_to(blocks: int, max_blocks: int) -> int:
+    """How many of the first blocks are looks."""
+    found = min(blocks, _EACH_UNTIL) + max(0, blocks // _THEN_EACH - _EACH_UNTIL // _THEN_EACH)
+    is_odd_end = blocks == max_blocks and blocks > _EACH_UNTIL and blocks % _THEN_EACH != 0
+    return found + is_odd_end
+
+
 @cache
 def _looks(min_blocks: int, max_blocks: int) -> int:
     """How often a race is looked at in which something may be proven."""
-    return sum(_is_look(blocks, max_blocks) for blocks in range(min_blocks, max_blocks + 1))
+    return _looks_up_to(max_blocks, max_blocks) - _looks_up_to(min_blocks - 1, max_blocks)
 
 
 class Race:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from txtdb.faults import Fault, Span
-from txtdb.model.toml import NAME, NAME_HINT, TomlReader, parse_toml
+from txtdb.model.toml import NAME, NAME_HINT, TomlReader, parse_toml, shown
 from txtdb.wording import near_names
 
 _FACTS = ("wave_size", "lds_bytes", "vgpr_budget", "compute_units", "xcds")
@@ -84,6 +84,11 @@ def _read_arch(reader: TomlReader, name: str, table: dict[str, object]) -> Arch:
     if not all(map(_plain, aliases)):
         reader.fault(f"{where}: an alias is empty", "remove it")
     return Arch(name, aliases, **facts, **texts)  # type: ignore[arg-type]
+
+
+def arch_text(stated: object) -> str:
+    """An arch as a device or a file states it, for a message: whatever it is."""
+    return stated if isinstance(stated, str) and stated and stated.isprintable() else shown(stated)
 
 
 def split_archs(given: Iterable[str]) -> list[str]:

@@ -226,10 +226,9 @@ class Evidence:
     trials: tuple[TrialEvidence, ...] = ()
 
     @property
-    def device_arch(self) -> str | None:
-        """The arch that the device stated, None where it did not."""
-        stated = self.device.get(ARCH_FACT)
-        return stated if isinstance(stated, str) else None
+    def device_arch(self) -> object:
+        """The arch that the device stated, a text; None where it did not, and whatever else a file may hold."""
+        return self.device.get(ARCH_FACT)
 
     @property
     def state(self) -> str:

@@ -22,6 +22,7 @@ from txtdb.evidence.race import Race, block_order
 from txtdb.model.evidence import Block, Entrant, Status, TrialEvidence
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues
+from txtdb.model.values import parse_value, print_value
 from txtdb.tune.cell_run import EXHAUSTIVE
 from txtdb.tune.device import CandidateFault, Task
 from txtdb.tune.fields import Cell, CellPlan, full_config, task_of
@@ -86,8 +87,8 @@ _Measure = Callable[[int, int, int], tuple[float, ...]]
 class Calibrator:
     """Runs the trials of a run by its strategy, from the journal where it holds them.
 
-    The journal names a trial by its cell and not by its config: what a run publishes changes incumbents, and the same
-    command then finds its trials all the same.
+    The journal keeps which config a cell's trials are of: what a run publishes changes incumbents, and the same command
+    then finds its trials all the same. A config that the schema no longer has is none: its trials do not count.
     """
 
     def __init__(
@@ -96,8 +97,16 @@ class Calibrator:
         self._schema, self._arch = arch_schema.schema, arch_schema.section.arch
         self._policy, self._strategy, self._journal, self._measurer = policy, strategy, journal, measurer
         known = [record for record in journal.records if record.get("cell") == TRIALS]
-        self._done = {(record["trial"], record["of"]): record for record in known if record["is"] == "trial"}
-        self._subjects = {record["of"]: tuple(record["config"]) for record in known if record["is"] == "subject"}
+        self._done = {
+            (record["trial"], record["of"], config): record
+            for record in known
+            if record["is"] == "trial" and (config := self._known(record["config"])) is not None
+        }
+        self._subjects = {
+            record["of"]: config
+            for record in known
+            if record["is"] == "subject" and (config := self._known(record["config"])) is not None
+        }
         self._measured: Counter[str] = Counter()
 
     def run(self, plans: Sequence[CellPlan], count: int, tick: Callable[[int, int], None]) -> Calibrated:
@@ -119,6 +128,18 @@ class Calibrator:
         trials = [made[place] for place in range(len(planned))]
         return Calibrated(calibration_of(trials, SLOWER_PCT, self._policy), tuple(trials))
 
+    def _known(self, named: Mapping[str, str]) -> ConfigValues | None:
+        """A config of the journal as the schema has it today; None where it has it no longer."""
+        if set(named) != set(self._schema.field_names):
+            return None
+        values = [parse_value(named[field.name], field.type) for field in self._schema.config]
+        fits = zip(self._schema.config, values, strict=True)
+        config = tuple(value for field, value in fits if value is not None and field.admits(value))
+        return config if len(config) == len(values) else None
+
+    def _named(self, config: ConfigValues) -> dict[str, str]:
+        return dict(zip(self._schema.field_names, map(print_value, config), strict=True))
+
     def _subject(self, plan: CellPlan) -> tuple[Cell, ConfigValues] | None:
         """The config of a cell's trials: the one that they had before, else the incumbent if it is right."""
         label = plan.cell.label
@@ -128,7 +149,7 @@ class Calibrator:
             if config is None:
                 return None
             self._subjects[label] = config
-            self._journal.append({"is": "subject", "cell": TRIALS, "of": label, "config": list(config)})
+            self._journal.append({"is": "subject", "cell": TRIALS, "of": label, "config": self._named(config)})
         return plan.cell, self._subjects[label]
 
     def _is_right(self, cell: Cell, config: ConfigValues) -> bool:
@@ -144,7 +165,7 @@ class Calibrator:
 
     def _trial(self, trial: Trial, cell: Cell, config: ConfigValues) -> TrialEvidence:
         """A trial's samples, measured unless the journal has them."""
-        record = self._done.get((trial.label, cell.label))
+        record = self._done.get((trial.label, cell.label, config))
         if record is None:
             record = self._record(trial, cell, config)
             self._journal.append(record)
@@ -174,7 +195,8 @@ class Calibrator:
             blocks = self._race(trial, measure)
         plain = [[block.order, block.times] for block in blocks]
         found = {"measurements": next(numbers) - first, "depth": depth, "blocks": plain}
-        return {"is": "trial", "cell": TRIALS, "trial": trial.label, "of": cell.label, **found}
+        of = {"of": cell.label, "config": self._named(config)}
+        return {"is": "trial", "cell": TRIALS, "trial": trial.label, **of, **found}
 
     def _race(self, trial: Trial, measure: _Measure) -> list[Block]:
         race, blocks = Race(range(trial.labels), 0, self._policy), list[Block]()

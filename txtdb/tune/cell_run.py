@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,6 +14,7 @@ from txtdb.evidence.named import stands_for
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import block_order
 from txtdb.evidence.samples import median
+from txtdb.evidence.watts import usable_watts
 from txtdb.model.evidence import Block, CellEvidence, Decision, Entrant, Measured, Status
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues, config_text
@@ -117,9 +118,9 @@ class CellRun:
         """
         for name in self._order():
             self._admit(name)
-        if self._bench.by_energy:
-            self._weigh_all()
         while True:
+            if self._bench.by_energy:  # again where a winner turned out to be wrong: others are the fastest now
+                self._weigh_all()
             measured = self._measure()
             decision = decide(measured, self._bench.policy, self._bench.bar_pct)
             winner = None if decision.winner is None else self._names[self._entrants[decision.winner]]
@@ -224,14 +225,20 @@ class CellRun:
             if log.is_right(name) and name not in log.glances:
                 self._time(GLANCE, name, policy.measurement.block_warm_up, policy.race.block_calls)
         pace = {name: median(log.glances[name]) for name in self._order() if log.is_right(name)}
+        self._slow.clear()
         for name in sorted(pace, key=lambda one: (pace[one], one)):
             if name in log.watts:
                 continue
-            factor = pace[name] / min((pace[one] for one in pace if log.is_right(one)), default=pace[name])
+            factor = pace[name] / self._fastest(pace, pace[name])
             if factor > policy.run.power_factor and name not in self._incumbent:
                 self._slow[name] = factor
             else:
                 self._weigh(name)
+
+    def _fastest(self, pace: Mapping[str, float], otherwise: float) -> float:
+        """The time of the fastest candidate that has watts to be ranked by."""
+        ranked = usable_watts(self.measured())
+        return min((pace[name] for name in pace if self._numbers[name] in ranked), default=otherwise)
 
     def _weigh(self, name: str) -> None:
         """Note the reading of a candidate; without one that can be used it takes no part."""
@@ -311,7 +318,8 @@ class CellRun:
 
     def _finalists(self) -> list[str]:
         measured = self.measured()
-        numbers = finalists(measured.depth, measured.entrants, measured.incumbent, self._bench.policy)
+        watts = usable_watts(measured) if self._bench.by_energy else None
+        numbers = finalists(measured.depth, measured.entrants, measured.incumbent, self._bench.policy, watts)
         return [self._names[self._entrants[number]] for number in numbers]
 
     def _start_stage(self, entrants: Iterable[str]) -> Stage:

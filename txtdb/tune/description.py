@@ -184,6 +184,8 @@ def _check(description: Description, reader: _Reader) -> None:
         reader.fault("a fault kills the parent process", 'say `"may_kill_parent": true` if that is meant')
     if any(fault.kind is Kind.EAGER and fault.stage is not Stage.POWER for fault in _faults(description)):
         reader.fault("a fault is `eager`, and not at the stage `power`", "only readings of power use graphs")
+    if any(fault.kind is Kind.FAULT and fault.status is Status.OK for fault in _faults(description)):
+        reader.fault("a fault has the status ok", "a candidate at fault is anything else")
     reader.unlike([(cell.functional, cell.at) for cell in description.cells], "description.cells")
     for number, cell in enumerate(description.cells):
         reader.unlike([candidate.config for candidate in cell.candidates], f"description.cells[{number}].candidates")

@@ -44,6 +44,8 @@ class CandidateFault(Exception):
     """A candidate cannot be measured."""
 
     def __init__(self, status: Status, detail: str) -> None:
+        if status is Status.OK:  # whoever raises this is wrong about one of both
+            status, detail = Status.CRASH, f"a fault was told as ok: {detail}"
         super().__init__(f"{status}: {detail}")
         self.status = status
         self.detail = detail

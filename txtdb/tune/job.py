@@ -10,10 +10,10 @@ from typing import Any
 from txtdb.evidence.files import MAX_BYTES, write_evidence
 from txtdb.faults import Fault, Severity, Span, errors
 from txtdb.files import write_if_changed
-from txtdb.layers.database import Database
+from txtdb.layers.database import Database, open_database
 from txtdb.layers.resolve import empty_fold
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.archs import is_arch
+from txtdb.model.archs import arch_text, is_arch
 from txtdb.model.evidence import ARCH_FACT, SOURCES_FACT, Evidence
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues
@@ -24,7 +24,7 @@ from txtdb.tune.device import DeviceFacts
 from txtdb.tune.fields import CellPlan, ordered, read_candidates, schema_field
 from txtdb.tune.journal import SUFFIX, Journal, journal_name, open_journal
 from txtdb.tune.measuring import Measurer
-from txtdb.tune.publish import Publication, publish
+from txtdb.tune.publish import Publication, is_published, moved_fault, publish
 from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session
 from txtdb.tune.tunable import Tunable
 
@@ -173,7 +173,7 @@ def arch_faults(database: Database, arch: str, facts: DeviceFacts) -> list[Fault
     if stated is None or (isinstance(stated, str) and is_arch(stated, arch, database.archs)):
         return []
     hint = "tune what it is (--root, --arch), or name another device with --device"
-    return [Fault("device", Span("--arch"), f"the device is {stated}, not {arch}", hint)]
+    return [Fault("device", Span("--arch"), f"the device is {arch_text(stated)}, not {arch}", hint)]
 
 
 @dataclass(frozen=True)
@@ -241,8 +241,24 @@ def perform(
     evidence = evidence_of(arch_schema, publication.name, planned, settings, facts, calibration, session)
     change = Change(database.roots[0], schemas=database.schemas)
     if settings.publish and not session.stopped:
-        change = publish(database, prepared.table, evidence, publication)
+        change = _published(database, prepared.table, evidence, publication)
     return Report(evidence, session.stopped, change)
+
+
+def _published(database: Database, table: ResolvedTable, evidence: Evidence, publication: Publication) -> Change:
+    """What publishes a run in the root as it is by now: others may have written there while it measured."""
+    change = Change(database.roots[0], schemas=database.schemas)
+    if not is_published(evidence, publication):
+        return change
+    root, *overlays = database.roots
+    now = open_database(root, overlays, database.listings[0].label)
+    if errors(now.faults):
+        return change.fail(now.faults)
+    schema = now.schemas.get(table.iface)
+    if schema is None or schema.for_arch(table.arch) != table.arch_schema:
+        return change.fail([moved_fault(table.iface, "the schema was changed during the run")])
+    found = table_of(now, table.arch, table.iface)
+    return change.fail(found) if isinstance(found, list) else publish(now, table, found, evidence, publication)
 
 
 def _sources(tools: Instruments, prepared: Prepared) -> dict[str, Any]:

@@ -125,14 +125,14 @@ def cell_text(schema: Schema, cell: CellEvidence) -> str:
     old = None if measured.incumbent is None else measured.entrants[measured.incumbent]
     change = changed_fields(schema, old.config if old else None, winner)
     if decision.reason is Reason.INCUMBENT_FAILED and old:
-        return f"{change}, because the incumbent failed: {old.status}{f' ({old.detail})' if old.detail else ''}"
+        return f"{change}, because the incumbent failed: {_failure(old)}"
     return f"{change}{_gain_text(decision) or ', where there was none'}"
 
 
 def slowdown_pct(cell: CellEvidence) -> float | None:
     """By how much the new config of a comparison is slower than the old one, negative where it is faster.
 
-    None where it is not valid.
+    None where either is not valid.
     """
     decision = cell.decision
     if decision.winner != decision.incumbent:
@@ -144,11 +144,26 @@ def slowdown_pct(cell: CellEvidence) -> float | None:
 def _compared_text(schema: Schema, cell: CellEvidence) -> str:
     measured, incumbent = cell.measured, cell.decision.incumbent
     assert incumbent is not None, "a comparison has an old config"
+    old = measured.entrants[incumbent]
     new = next(entrant for number, entrant in enumerate(measured.entrants) if number != incumbent)
-    change, slower = changed_fields(schema, measured.entrants[incumbent].config, new.config), slowdown_pct(cell)
+    change, slower = changed_fields(schema, old.config, new.config), slowdown_pct(cell)
+    if slower is None and _new_is_valid(cell):
+        return f"{change}, the old one failed: {_failure(old)}"
     if slower is None:
-        return f"{change}, not valid: {new.status}{f' ({new.detail})' if new.detail else ''}"
+        return f"{change}, not valid: {_failure(new)}"
     return f"{change}, {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+
+
+def _new_is_valid(cell: CellEvidence) -> bool:
+    """Whether the new config of a comparison won: it does so without a gain over an old one that is not valid."""
+    return cell.decision.winner != cell.decision.incumbent
+
+
+def _failure(entrant: Entrant) -> str:
+    """Why an entrant is not valid; a right one has times or watts that cannot be used."""
+    if entrant.status is Status.OK:
+        return "its readings cannot be used"
+    return f"{entrant.status}{f' ({entrant.detail})' if entrant.detail else ''}"
 
 
 def _gain_text(decision: Decision) -> str:
@@ -186,8 +201,8 @@ def calibration_text(found: Mapping[str, Any]) -> str:
 class Summary:
     """A run in numbers.
 
-    `worse` counts cells that a comparison found slower by the bar or more; `functionals` tells for each functional what
-    its cells came to.
+    `worse` counts cells that a comparison found not valid any more, or slower by the bar or more; `functionals` tells
+    for each functional what its cells came to.
     """
 
     planned: int
@@ -233,11 +248,16 @@ def _tried(cell: CellEvidence) -> Iterator[Entrant]:
 
 
 def _is_worse(cell: CellEvidence) -> bool:
-    """Whether the new config of a comparison is not valid, or slower by the bar or more."""
+    """Whether the new config of a comparison is not valid, or slower by the bar or more.
+
+    One that is valid is no worse than an old one that is not.
+    """
     if cell.decision.reason is not Reason.COMPARED_ONLY:
         return False
     slower = slowdown_pct(cell)
-    return slower is None or slower >= (cell.decision.bar_pct or 0.0)
+    if slower is None:
+        return not _new_is_valid(cell)
+    return slower >= (cell.decision.bar_pct or 0.0)
 
 
 def summary_lines(schema: Schema, summary: Summary) -> Iterator[str]:

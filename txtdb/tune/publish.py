@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +24,9 @@ from txtdb.patching.outcome import Outcome as Change
 from txtdb.patching.sources import plain_reason
 from txtdb.patching.stack import CellTable, Stack
 from txtdb.patching.writing import patch_text
-from txtdb.tune.choosing import DEFAULT_LAYER
+from txtdb.tune.choosing import DEFAULT_LAYER, config_at, ground_of
+from txtdb.tune.fields import Cell
+from txtdb.wording import plural
 
 Chosen = Mapping[tuple[Functional, tuple[int, ...]], ConfigValues]
 
@@ -48,16 +52,43 @@ def publication_faults(database: Database, table: ResolvedTable, publication: Pu
     return []
 
 
-def publish(database: Database, table: ResolvedTable, evidence: Evidence, publication: Publication) -> Change:
+def place_faults(root: Path, arch: str) -> list[Fault]:
+    """What forbids to write a patch and evidence of an arch, as far as that is known before they are."""
+    folders = (root / arch, root / arch / EVIDENCE_FOLDER)
+    message = "no file can be written here"
+    hint = "change its permissions, or tune a copy of the database; --compare and --dry-run write nothing"
+    shut = [folder for folder in folders if not can_write(folder)]
+    return [Fault("unwritable", Span(folder.as_posix()), message, hint) for folder in shut[:1]]
+
+
+def can_write(folder: Path) -> bool:
+    """Whether files can be written in a folder; of one that is missing, whether it can be made."""
+    path = folder.absolute()
+    there = next(place for place in (path, *path.parents) if place.exists())
+    return there.is_dir() and os.access(there, os.W_OK)
+
+
+def is_published(evidence: Evidence, publication: Publication) -> bool:
+    """Whether a run changes anything."""
+    return bool(_chosen(evidence, publication.whole_table))
+
+
+def publish(
+    database: Database, before: ResolvedTable, table: ResolvedTable, evidence: Evidence, publication: Publication
+) -> Change:
     """The files that publish a run, none when it changes nothing.
 
-    A patch has the cells whose winner replaces the incumbent, and holes that now get the default. A table has a config
-    for every cell that has a valid one.
+    `before` is the table that the run measured against, `table` what it is now. A patch has the cells whose winner
+    replaces the incumbent, and holes that now get the default. A table has a config for every cell that has a valid
+    one.
     """
     change = Change(database.roots[0], schemas=database.schemas)
     chosen = _chosen(evidence, publication.whole_table)
     if not chosen:
         return change
+    faults = publication_faults(database, table, publication) or _moved(before, table, chosen)
+    if faults:
+        return change.fail(faults)
     data = write_evidence(evidence, table.schema)
     if len(data) > MAX_BYTES:
         message = f"the evidence has {len(data):,} bytes, and a file holds {MAX_BYTES:,}"
@@ -76,6 +107,23 @@ def publish(database: Database, table: ResolvedTable, evidence: Evidence, public
         _write_patch(change, database, table, cells, header, publication.name)
     change.write(file, data)
     return change
+
+
+def _moved(before: ResolvedTable, table: ResolvedTable, chosen: Chosen) -> list[Fault]:
+    """That cells which will be set hold something else than the run measured against."""
+    cells = [Cell(*key) for key in chosen]
+    moved = [cell for cell in cells if config_at(before, cell) != config_at(table, cell)]
+    if not moved:
+        return []
+    count = f"{len(moved)} of the {len(cells)} {plural(len(cells), 'cell')} to write"
+    place = table.arch if config_at(table, moved[0]) is None else ground_of(table, moved[0]).layer
+    return [moved_fault(place, f"{count} {'was' if len(moved) == 1 else 'were'} changed during the run")]
+
+
+def moved_fault(place: str, message: str) -> Fault:
+    """`ground-moved`: somebody changed what the run measured against, in a file."""
+    hint = "run the same command again: the journal keeps what was measured"
+    return Fault("ground-moved", Span(place), message, hint)
 
 
 def _chosen(evidence: Evidence, every: bool) -> Chosen:

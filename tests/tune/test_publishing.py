@@ -1,0 +1,197 @@
+"""How a run is published in a root that others change, or that cannot be written; and broken sides of a comparison."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.tune.bench import CELLS, SCHEMA, TABLE, Bench, listed, make_bench
+from tests.unprivileged import public_folder, unprivileged
+from txtdb.layers.database import load
+from txtdb.patching.stack import Stack
+from txtdb.tune import job
+
+CELL, OTHER = CELLS[0], CELLS[1]
+TIMES = {CELL: {(64, 2): 800.0}, OTHER: {(64, 2): 800.0}}
+# The table with other contents in the first cell, or in the one beside it.
+FIRST_CHANGED = TABLE.replace("a = 16 2", "a = 16 2\nb = 32 4").replace(
+    "[64]\n64-256 a*3", "[64]\n64 b a*2\n128-256 a*3"
+)
+BESIDE_CHANGED = FIRST_CHANGED.replace("64 b a*2", "64 a b a")
+WIDE_TABLE = TABLE.replace("a = 16 2", "a = 64 2")
+
+
+def meanwhile(monkeypatch, change):
+    """Let `change` happen once, after the next run has measured all of its cells."""
+    run, waiting = job.run_session, [change]
+
+    def run_session(*given):
+        found = run(*given)
+        if waiting:
+            waiting.pop()()
+        return found
+
+    monkeypatch.setattr(job, "run_session", run_session)
+
+
+def writes(path: Path, text: str):
+    return lambda: path.write_text(text, encoding="utf-8")
+
+
+def shut(monkeypatch, is_shut):
+    """Let folders look as if nobody may write in them."""
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: access(path, mode) and not (mode == os.W_OK and is_shut(Path(path)))
+    )
+
+
+def stale_patches(made: Bench) -> list[str]:
+    stack = Stack(load(made.root)["gfxA"]["attn_fwd"])
+    return [patch.file for patch in stack.patches if stack.is_stale(patch)]
+
+
+def test_two_runs_at_once_on_one_root_get_two_numbers(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    rival = Bench(made.root, made.device, tmp_path / "others")
+    (tmp_path / "x").mkdir()
+    others = listed(tmp_path / "x", OTHER)
+    meanwhile(monkeypatch, lambda: rival.tune("--cells", others, "--name", "rival"))
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    patches = [name for name in made.patches() if name.endswith(".dbpatch")]
+    assert patches == ["attn_fwd.0010-rival.dbpatch", "attn_fwd.0020-tuned.dbpatch"]
+    assert stale_patches(made) == []
+
+
+def test_two_runs_at_once_for_one_cell_publish_it_once(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    rival, cells = Bench(made.root, made.device, tmp_path / "others"), listed(tmp_path, CELL)
+    meanwhile(monkeypatch, lambda: rival.tune("--cells", cells, "--name", "rival"))
+    done = made.tune("--cells", cells)
+    assert done.code == 1
+    assert "0010-rival.dbpatch" in done.err
+    assert "1 of the 1 cell to write was changed during the run [ground-moved]" in done.err
+    assert "run the same command again" in done.err
+    assert list(made.patches()) == ["attn_fwd.0010-rival.dbpatch", "rival.json"]
+    again = made.tune("--cells", cells)
+    assert (again.code, "nothing changes: no patch is written" in again.out) == (0, True)
+
+
+def test_a_run_whose_ground_moved_writes_nothing_and_the_same_command_publishes(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    cells = listed(tmp_path, CELL, OTHER)
+    meanwhile(monkeypatch, writes(made.root / "gfxA" / "attn_fwd.txtdb", FIRST_CHANGED))
+    done = made.tune("--cells", cells)
+    assert (done.code, made.patches()) == (1, {})
+    assert "1 of the 2 cells to write was changed during the run" in done.err
+    kept = made.measurements()
+    assert made.tune("--cells", cells).code == 0
+    assert made.measurements() >= kept > 0
+    assert "attn_fwd.0010-tuned.dbpatch" in made.patches()
+    assert stale_patches(made) == []
+
+
+def test_a_cell_that_the_patch_does_not_set_may_change_during_the_run(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    meanwhile(monkeypatch, writes(made.root / "gfxA" / "attn_fwd.txtdb", BESIDE_CHANGED))
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert "attn_fwd.0010-tuned.dbpatch" in made.patches()
+    assert stale_patches(made) == []
+
+
+CHANGES = {
+    "another schema": ("schema/attn_fwd.toml", SCHEMA.replace("[16, 32, 64]", "[16, 64]"), "the schema was changed"),
+    "a broken schema": ("schema/attn_fwd.toml", "iface = ", "schema/attn_fwd.toml"),
+    "a broken table": ("gfxA/attn_fwd.txtdb", TABLE.replace("a*3", "b*3"), "gfxA/attn_fwd.txtdb"),
+    "a cell that is gone": (
+        "gfxA/attn_fwd.txtdb",
+        TABLE.replace("[64]\n64-256 a*3\n\n", ""),
+        "gfxA: error: 1 of the 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_root_that_was_changed_otherwise_is_told_and_not_written(tmp_path, monkeypatch, name):
+    file, text, expected = CHANGES[name]
+    made = make_bench(tmp_path, TIMES)
+    meanwhile(monkeypatch, writes(made.root / file, text))
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert (done.code, made.patches()) == (1, {})
+    assert expected in done.err
+
+
+def test_an_own_table_that_came_during_the_run_is_not_replaced(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES, files={"gfxA/attn_fwd.txtdb": None})
+    own = made.root / "gfxA" / "attn_fwd.txtdb"
+    own.parent.mkdir(exist_ok=True)
+    meanwhile(monkeypatch, writes(own, TABLE))
+    done = made.tune("--cells", listed(tmp_path, CELL), "--table")
+    assert (done.code, own.read_text(encoding="utf-8")) == (1, TABLE)
+    assert "there is an own table already" in done.err
+
+
+@pytest.mark.parametrize("place", ["gfxA", "gfxA/evidence"])
+def test_a_root_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, monkeypatch, place):
+    made = make_bench(tmp_path, TIMES)
+    folder = made.root / place
+    folder.mkdir(exist_ok=True)
+    shut(monkeypatch, folder.__eq__)
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert (done.code, made.journals.exists()) == (2, False)
+    assert f"{folder.as_posix()}: error: no file can be written here [unwritable]" in done.err
+
+
+def test_a_root_without_the_arch_s_folder_is_told_too_when_none_can_be_made(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES, files={"gfxA/attn_fwd.txtdb": None})
+    assert not (made.root / "gfxA").exists()
+    shut(monkeypatch, made.root.__eq__)
+    done = made.tune("--cells", listed(tmp_path, CELL))
+    assert (done.code, made.journals.exists()) == (2, False)
+    assert "no file can be written here" in done.err
+
+
+def test_a_comparison_and_a_dry_run_need_no_root_that_can_be_written(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES, files={"gfxA/attn_fwd.txtdb": WIDE_TABLE})
+    old, cells = make_bench(tmp_path / "old"), listed(tmp_path, CELL)
+    shut(monkeypatch, lambda path: made.root in path.parents)
+    assert made.tune("--cells", cells, "--dry-run").code == 0
+    assert made.tune("--cells", cells, "--compare", str(old.root)).code == 0
+    assert made.tune("--cells", cells).code == 2
+
+
+def test_row_118_a_read_only_root_is_told_to_an_unprivileged_user_before_anything_is_measured():
+    with public_folder() as folder:
+        made = make_bench(folder, TIMES)
+        cells = listed(folder, CELL)
+        made.journals.mkdir()
+        made.journals.chmod(0o777)
+        (made.root / "gfxA").chmod(0o555)
+
+        def work():
+            done = made.tune("--cells", cells)
+            return [done.code, done.err, [path.name for path in made.journals.iterdir()]]
+
+        code, err, journals = unprivileged(work)
+    assert (code, journals) == (2, [])
+    assert "gfxA: error: no file can be written here" in err
+
+
+def test_a_comparison_with_an_old_config_that_fails_its_check_says_so_and_is_clean(tmp_path):
+    made = make_bench(tmp_path, files={"gfxA/attn_fwd.txtdb": WIDE_TABLE}, errors={(16, 2): 1.5})
+    old = make_bench(tmp_path / "old")
+    done = made.tune("--cells", listed(tmp_path, CELL), "--compare", str(old.root))
+    assert done.code == 0
+    assert "BLOCK_M 16→64, the old one failed: wrong_result (the error is 1.5 times the tolerance)" in done.out
+    assert "slower than before" not in done.out
+
+
+def test_a_comparison_with_a_new_config_that_fails_its_check_is_worse(tmp_path):
+    made = make_bench(tmp_path, files={"gfxA/attn_fwd.txtdb": WIDE_TABLE}, errors={(64, 2): 1.5})
+    old = make_bench(tmp_path / "old")
+    done = made.tune("--cells", listed(tmp_path, CELL), "--compare", str(old.root))
+    assert done.code == 1
+    assert "BLOCK_M 16→64, not valid: wrong_result (the error is 1.5 times the tolerance)" in done.out
+    assert "slower than before: 1 cell" in done.out
