@@ -47,23 +47,21 @@ def table(schema: ArchSchema, arch: str, found: Found) -> str:
 def patched(schema: ArchSchema, arch: str, found: Found) -> tuple[str, str]:
     """Table and patch: in the table the cells with few queries are as those with 64."""
     base = _text(schema, arch, found, lambda choice: _without(schema, choice), {"origin": [origin(arch)]}, "txtdb")
-    header = {"origin": [origin(arch)], "why": [PATCH_WHY]}
-    patch = _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
-    header["onto"] = [_ground(schema, arch, base, patch)]
-    return base, _text(schema, arch, found, lambda choice: _only(schema, choice), header, "dbpatch")
+    return base, _patch(schema, arch, found, lambda choice: _only(schema, choice), PATCH_WHY, base)
 
 
 def rest(schema: ArchSchema, arch: str, found: Found, measured: str) -> str:
     """The patch over an arch's measured table (its text): the functionals that `found` has, which that one has not."""
-    pool = ConfigPool()
-    cells = np.full(_shape(schema), UNSET, np.int32)
-    for row, functional in enumerate(schema.declared):
-        if functional in found:
-            _fill(cells[row], found[functional], found[functional].places, pool)
-    header = {"origin": [origin(arch)], "why": [REST_WHY]}
-    patch = _grid_text(schema, arch, cells, pool, header, "dbpatch")
-    header["onto"] = [_ground(schema, arch, measured, patch)]
-    return _grid_text(schema, arch, cells, pool, header, "dbpatch")
+    return _patch(schema, arch, found, lambda choice: choice.places, REST_WHY, measured)
+
+
+def _patch(
+    schema: ArchSchema, arch: str, found: Found, places: Callable[[Choice], Places], why: str, below: str
+) -> str:
+    """A patch over a table (its text)."""
+    header = {"origin": [origin(arch)], "why": [why]}
+    patch = _text(schema, arch, found, places, header, "dbpatch")
+    return _text(schema, arch, found, places, {**header, "onto": [_ground(schema, arch, below, patch)]}, "dbpatch")
 
 
 def heir(schema: ArchSchema, arch: str, base: str, own: Mapping[Functional, Own] | None = None) -> str:
@@ -149,7 +147,8 @@ def _text(
     pool = ConfigPool()
     cells = np.full(_shape(schema), UNSET, np.int32)
     for row, functional in enumerate(schema.declared):
-        _fill(cells[row], found[functional], places(found[functional]), pool)
+        if functional in found:
+            _fill(cells[row], found[functional], places(found[functional]), pool)
     return _grid_text(schema, arch, cells, pool, header, kind)
 
 
