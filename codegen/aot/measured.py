@@ -17,8 +17,8 @@ from codegen.aot.compiler_name import is_compiler
 from codegen.aot.sources import Sources, sources
 from codegen.aot.spec import kernel_of
 from codegen.aot.wording import counted, first
-from txtdb.check.context import Context, DeclaredView, Mask
-from txtdb.check.finding import Finding
+from txtdb.check.context import Context, DeclaredView, Mask, Place
+from txtdb.check.finding import CellRef, Finding
 from txtdb.evidence.named import Cell
 from txtdb.faults import Severity
 from txtdb.layers.database import LoadedFile
@@ -63,6 +63,13 @@ class _Measured:
                 masks[runs[-1], found[-1]][at] = True
         return masks
 
+    def refs(self) -> tuple[CellRef, ...]:
+        """All of its cells."""
+        mask = np.zeros(self.view.cells.shape, bool)
+        for at in self.cells:
+            mask[at] = True
+        return self.view.refs(mask)
+
     def functionals(self, mask: Mask) -> list[int]:
         """The numbers of the functionals that a mask has cells of."""
         found: list[int] = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1)).tolist()
@@ -88,12 +95,24 @@ def measured_findings(context: Context) -> Iterator[Finding]:
 def check_measured(context: Context, kernels: Sources) -> Iterator[Finding]:
     """The same, with the kernels of another folder."""
     for loaded in context.files:
-        runs = list(_runs(context, loaded))
-        view = context.view((loaded.file.arch, loaded.file.iface)) if runs else None
-        if view:
-            measured = _Measured(loaded, view, dict(_proven(loaded, view, runs)))
+        measured = _measured(context, loaded)
+        if measured:
             yield from _stale(context, measured, kernels)
             yield from _other_compiler(context, measured)
+
+
+def measured_cells(context: Context, place: Place) -> frozenset[CellRef]:
+    """The cells of a place whose config the evidence of a file of its own stands for."""
+    own = (loaded for loaded in context.files if (loaded.file.arch, loaded.file.iface) == place)
+    found = (measured for loaded in own if (measured := _measured(context, loaded)))
+    return frozenset(cell for measured in found for cell in measured.refs())
+
+
+def _measured(context: Context, loaded: LoadedFile) -> _Measured | None:
+    """What is measured of a file; None where it names no evidence that can be used."""
+    runs = list(_runs(context, loaded))
+    view = context.view((loaded.file.arch, loaded.file.iface)) if runs else None
+    return _Measured(loaded, view, dict(_proven(loaded, view, runs))) if view else None
 
 
 def _runs(context: Context, loaded: LoadedFile) -> Iterator[_Run]:

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from codegen.aot.measured import check_measured
+from codegen.aot.rules import check_images
 from codegen.aot.sources import FOLDER, Sources
-from tests.aot.test_rules import TODAY, edit
+from tests.aot.test_rules import TODAY, edit, recorded, resource_path
 from tests.aot.tiny import CAUSAL, PALETTE, PLAIN, make_root, table
 from tests.build import write_files
 from tests.evidence.made import by_hand, run_of
@@ -205,6 +206,23 @@ def test_evidence_that_is_not_the_named_one_is_a_finding_of_another_rule(root: P
     patch = add_patch(root, {})
     edit(patch, "run10.json sha256:", "run10.json sha256:0")
     assert findings(root, compiler="3.9") == []
+
+
+def test_a_config_that_was_measured_may_spill(tmp_path: Path) -> None:
+    """It beat those that do not; its other cells are told, and all on an heir, where nobody measured."""
+    root = recorded(tmp_path, "gfx942", heirs=("gfx950",))
+    for arch in ("gfx942", "gfx950"):
+        edit(resource_path(root, arch), "64 32 false 0 4 1 = 64 30 0", "64 32 false 0 4 1 = 64 30 5")
+    add_patch(root, today(root), rows={PLAIN: ["64 b . ."]}, cells=CELLS[:1])
+    found = list(check_images(Context(open_database(root), TODAY), Sources()))
+    assert {finding.rule for finding in found} == {"spilling-config"}
+    others = [(1024, 256), (1024, 1024)]
+    cells = {finding.arch: [cell.at for cell in finding.cells] for finding in found}
+    assert cells == {"gfx942": others, "gfx950": [(64, 64), *others]}
+    edit(next(root.glob("gfx942/*.dbpatch")), "#! evidence run10.json", "#! evidence run11.json")
+    (finding,) = check_images(Context(open_database(root), TODAY), Sources())
+    assert [cell.at for cell in finding.cells] == [(64, 64), *others]
+    assert finding.inherited_by == ("gfx950",)
 
 
 def test_heirs_are_named(tmp_path: Path) -> None:

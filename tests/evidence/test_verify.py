@@ -643,11 +643,13 @@ def test_a_hundred_decisions_of_two_hundred_candidates(tmp_path: Path) -> None:
     make_database(tmp_path, 100, 200)
     data = (tmp_path / "gfxS" / "evidence" / "run.json").read_bytes()
     database = open_database(tmp_path)
-    parsing = min(_seconds(lambda: json.loads(data)) for _ in range(3))
-    took = min(_seconds(lambda: verify(database, database.archs, Policy())) for _ in range(3))
+    ratios = []
+    for _ in range(5):  # pairs, since what else the machine does changes
+        parsing = _seconds(lambda: json.loads(data))
+        ratios.append(_seconds(lambda: verify(database, database.archs, Policy())) / parsing)
     found = verify(database, database.archs, Policy())
     assert (told(found), found.counts.decisions, found.counts.cells) == ([], 100, 100)
-    assert took < 5 * parsing, f"{took:.2f} s, and {parsing:.2f} s to parse"
+    assert min(ratios) < 5, ratios
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import txtdb
 from tools.tables import hopper, model
 from tools.tables.devices import DEVICES
 from tools.tables.model import Need, Problem
 from tools.tables.models import seconds, trust, version
+from txtdb.cli import main
 
 REPO = Path(__file__).resolve().parents[2]
 H200 = DEVICES["sm_90"]
@@ -91,10 +93,26 @@ def measured() -> Iterator[dict[str, Any]]:
     yield from json.loads((REPO / "docs" / "data" / "tuning-loss.json").read_text(encoding="utf-8"))["cells"]
 
 
-def test_the_tables_are_as_good_as_the_docs_say() -> None:
-    """The tables' configs beside the fastest of 40 whole fields: 1.9 % slower at the median, 10.4 % at most."""
+def lost(cell: dict[str, Any], config: str) -> float:
+    """Percent of time that a config loses to the fastest of its field."""
+    times = {name: ns for name, status, ns in cell["ns"] if status == "ok" and ns}
+    return 100 * (times[config] / min(times.values()) - 1)
+
+
+def test_the_model_is_as_good_as_the_docs_say() -> None:
+    """What it took beside the fastest of 40 whole fields: 1.9 % slower at the median, 10.4 % at most."""
+    cells = list(measured())
+    found = [cell["loss_pct"] for cell in cells]
+    assert len(found) == 40
+    assert found == pytest.approx([lost(cell, cell["pick"]) for cell in cells], abs=2.0)
+    assert median(found) == pytest.approx(1.9, abs=0.05)
+    assert max(found) == pytest.approx(10.4, abs=0.05)
+
+
+def test_what_was_tuned_is_better_than_the_model() -> None:
+    """The table's configs, which the tuner measured on another device, in the same fields: 0.0 and 1.6 %."""
     table = txtdb.load(REPO / "nvidia")["sm_90"]["attn_fwd"]
-    lost = []
+    found = []
     for cell in measured():
         dtype, mask, width, _, _, _, at = re.fullmatch(
             r"(\S+) (\S+) (\S+) (\S+) (\S+) (\S+) @ (\S+)", cell["cell"]
@@ -106,9 +124,13 @@ def test_the_tables_are_as_good_as_the_docs_say() -> None:
         )  # fmt: skip
         assert not isinstance(config, str)
         fields = ("BLOCK_M", "BLOCK_N", "PRE_LOAD_V", "TENSOR_COPY", "num_warps", "num_stages")
-        text = " ".join(f"{name}={str(config[name]).lower()}" for name in fields)
-        times = {name: ns for name, status, ns in cell["ns"] if status == "ok" and ns}
-        lost.append(100 * (times[text] / min(times.values()) - 1))
-    assert len(lost) == 40
-    assert median(lost) < 3.0
-    assert max(lost) < 11.0
+        found.append(lost(cell, " ".join(f"{name}={str(config[name]).lower()}" for name in fields)))
+    assert median(found) < 0.5
+    assert max(found) < 2.0
+
+
+@pytest.mark.parametrize("command", [("check", "--strict"), ("verify",)], ids=" ".join)
+def test_what_was_tuned_is_clean_and_proven(command: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, [command[0], str(REPO / "nvidia"), *command[1:]])
+    assert done.exit_code == 0, done.output
+    assert command[0] == "check" or "400 decisions made again" in done.output

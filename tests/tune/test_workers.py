@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -78,6 +79,25 @@ def test_a_shield_falls_in_the_place_of_the_tuner(tmp_path, closing):
         measurer.check(TASK, CONFIG, notes)
     assert raised.value.status is Status.CRASH
     assert seen == ["begin", "landed"] * 3
+
+
+def test_a_shield_costs_a_candidate_next_to_nothing(tmp_path, closing):
+    """A run that is taken up has one from the start: 40 checks once waited 0.2 s each."""
+    measurer = closing(Measurer(device(tmp_path), RUN, shielded=True))
+    notes = Notes(lambda: None, lambda: None)
+    measurer.check(TASK, CONFIG, notes)
+    start = time.monotonic()
+    for _ in range(40):
+        measurer.check(TASK, CONFIG, notes)
+    assert time.monotonic() - start < 4
+
+
+def test_a_shield_that_is_stopped_counts_as_fallen(tmp_path, closing):
+    worker = closing(Worker(device(tmp_path), shielded=True))
+    worker.ready()
+    assert not worker.fell()
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    assert worker.fell()
 
 
 def test_a_crash_is_tried_again_alone_as_often_as_the_policy_says_and_no_more(tmp_path, closing):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from txtdb.model.evidence import Status
@@ -20,19 +22,11 @@ from txtdb.tune.worker import MEASURE
 
 # A device is opened, and its libraries are loaded, within this.
 START_LIMIT_S = 300.0
-# A process above a candidate that was killed by it is gone within this.
-_FALL_S = 0.2
+# The process above a worker answers within this, unless it is gone or stopped.
+_ECHO_S = 1.0
 _TAIL = 2000
 _COMMAND = (sys.executable, "-m", "txtdb.tune.worker")
-# A process that only starts another one, and ends as that does.
-_SHIELD_CODE = """
-import os, subprocess, sys
-code = subprocess.call(sys.argv[1:])
-if code < 0:
-    os.kill(os.getpid(), -code)
-sys.exit(code)
-"""
-_SHIELD = (sys.executable, "-S", "-c", _SHIELD_CODE)
+_SHIELD = (sys.executable, "-S", str(Path(__file__).with_name("shield.py")))
 
 
 class WorkerLost(Exception):
@@ -42,6 +36,38 @@ class WorkerLost(Exception):
         super().__init__(f"{status}: {detail}")
         self.status = status
         self.detail = detail
+
+
+class _Echo:
+    """Pipes to a shield, which sends back what it is sent.
+
+    A process that was sent a signal that ends it runs nothing of its own any more, so that its silence is certain as
+    soon as the signal was sent, while it may take a while to be gone.
+    """
+
+    def __init__(self) -> None:
+        theirs_in, self._asks = os.pipe()
+        self._hears, theirs_out = os.pipe()
+        self.theirs = (theirs_in, theirs_out)
+
+    def give_away(self) -> None:
+        """Close the ends that the shield has by now."""
+        for end in self.theirs:
+            os.close(end)
+
+    def answers(self) -> bool:
+        """Whether the shield sends back a byte."""
+        try:
+            os.write(self._asks, b".")
+        except BrokenPipeError:
+            return False
+        ready, _, _ = select.select([self._hears], [], [], _ECHO_S)
+        return bool(ready and os.read(self._hears, 1))
+
+    def close(self) -> None:
+        """Close the own ends."""
+        for end in (self._asks, self._hears):
+            os.close(end)
 
 
 class Worker:
@@ -55,13 +81,18 @@ class Worker:
         self._device, self.shielded = device, shielded
         self._is_ready = False
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (`close` closes it)
+        command = [*_COMMAND, device, *([MEASURE] if measures else ())]
+        self._echo = _Echo() if shielded else None
         self._process = subprocess.Popen(
-            [*(_SHIELD if shielded else ()), *_COMMAND, device, *([MEASURE] if measures else ())],
+            [*_SHIELD, *map(str, self._echo.theirs), *command] if self._echo else command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             start_new_session=True,
+            pass_fds=self._echo.theirs if self._echo else (),
         )
+        if self._echo:
+            self._echo.give_away()
 
     def ask(self, request: Mapping[str, Any], limit_s: float) -> Any:
         """The value that answers a request.
@@ -79,7 +110,7 @@ class Worker:
         """End the process and let go of everything."""
         self.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
+        for stream in (self._process.stdin, self._process.stdout, self._errors, self._echo):
             if stream:
                 with suppress(BrokenPipeError):
                     stream.close()
@@ -123,10 +154,8 @@ class Worker:
         self.kill()
 
     def fell(self) -> bool:
-        """Whether the process above the one that works is gone."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_FALL_S)
-        return self._process.returncode is not None
+        """Whether the process above the one that works is gone, or does nothing any more."""
+        return self._echo is not None and not self._echo.answers()
 
     def _ending(self) -> tuple[Status, str]:
         """How the process ended, with the last that it said."""
