@@ -45,6 +45,7 @@ from txtdb.cli.common import (
 )
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import atomic_write
+from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.database import Database
 from txtdb.model.archs import split_archs
 
@@ -125,7 +126,11 @@ def _plans(database: Database, archs: Sequence[str], ifaces: Sequence[str]) -> l
 
 def _build(database: Database, plans: Sequence[TablePlan], shop: Workshop) -> Build:
     try:
-        return build(plans, database.archs, shop)
+        with terminated_as_interrupted():
+            return build(plans, database.archs, shop)
+    except KeyboardInterrupt:
+        click.echo("stopped: the same command goes on from here", err=True)
+        sys.exit(EXIT_FINDINGS)
     except CompilerMissing as error:
         hint = "install it: pip install 'txtdb[aot]'"
         fail([Fault("no-compiler", Span("triton"), f"the compiler does not start: {error}", hint)], EXIT_USAGE)

@@ -377,6 +377,16 @@ def test_the_noise_of_watts_is_in_the_floor() -> None:
     assert (below.reason, below.bar_pct) == (Reason.BELOW_BAR, below.floor_pct)
 
 
+@pytest.mark.parametrize("watts", [(300.0, 330.0), (300.0, 270.0)])
+def test_a_comparison_has_the_noise_of_both_whichever_wins(watts: tuple[float, float]) -> None:
+    """Ten percent more or less by watts that are as noisy: neither is told from the other."""
+    noisy = tuple(reading(*(each * math.exp(0.04 * x) for x in (-1, 0, 1))) for each in watts)
+    decision = decided(exact((100.0, 100.0), 0, publish=False, watts=noisy))
+    assert decision.winner == (0 if watts[1] > 300 else 1)
+    assert decision.bar_pct == decision.floor_pct
+    assert decision.floor_pct == pytest.approx(100 * watts[1] / 300 * 4.604 * 0.04 * math.sqrt(2 / 3), rel=2e-3)
+
+
 def test_an_entrant_whose_own_watts_differ_by_more_has_a_floor_of_its_own() -> None:
     calm = readings(300.0, 300.0, 300.0, 200.0)
     wild = (*calm[:3], reading(150.0, 200.0, 250.0))

@@ -673,6 +673,16 @@ def test_a_dry_run_says_how_much_there_is_to_do_and_touches_nothing(tmp_path):
     assert not made.journals.exists()
 
 
+@pytest.mark.parametrize(("strategy", "seconds"), [("race", 216), ("exhaustive", 225 + 7 * 500 * (5 + 0.4))])
+def test_the_trials_of_a_calibration_are_in_the_estimate(tmp_path, strategy, seconds):
+    """400 trials of four labels and 100 of two: some 30 blocks of four calls, or 125 calls each and seven rounds."""
+    made = make_bench(tmp_path)
+    given = ("--all", "--dry-run", "--format", "json", "--strategy", strategy)
+    plain, trials = (json.loads(made.tune(*given, *more).out) for more in ((), ("--calibrate", "400")))
+    assert (plain["cells"], plain["candidates"]) == (trials["cells"], trials["candidates"])
+    assert trials["estimate_s"] - plain["estimate_s"] == pytest.approx(seconds, abs=1)
+
+
 def test_the_policy_is_shown_with_a_reason_for_each_number():
     code, out = invoke("tune", "--show-policy", "--set", "race.delta_pct=0.5")
     assert code == 0

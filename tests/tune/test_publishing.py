@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.unprivileged import public_folder, unprivileged
 from txtdb.layers.database import load
 from txtdb.patching.stack import Stack
 from txtdb.tune import job
+from txtdb.tune.locking import alone_in
 
 CELL, OTHER = CELLS[0], CELLS[1]
 TIMES = {CELL: {(64, 2): 800.0}, OTHER: {(64, 2): 800.0}}
@@ -195,3 +197,37 @@ def test_a_comparison_with_a_new_config_that_fails_its_check_is_worse(tmp_path):
     assert done.code == 1
     assert "BLOCK_M 16→64, not valid: wrong_result (the error is 1.5 times the tolerance)" in done.out
     assert "slower than before: 1 cell" in done.out
+
+
+def test_runs_that_end_at_once_wait_for_each_other(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    runs = []
+    with alone_in(made.root):
+        for name, cell in (("one", CELL), ("two", OTHER)):
+            own = tmp_path / name
+            own.mkdir()
+            run = Bench(made.root, made.device, own / "journals")
+            runs.append((run, run.start("--cells", listed(own, cell), "--name", name)))
+        limit = time.monotonic() + 60
+        while not all(list(run.journals.glob("*.json")) for run, _ in runs):
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        time.sleep(0.3)  # both are done but for the writing, and would write now
+        assert made.patches() == {}
+    for _, process in runs:
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    patches = sorted(name for name in made.patches() if name.endswith(".dbpatch"))
+    assert [name.split("-")[0] for name in patches] == ["attn_fwd.0010", "attn_fwd.0020"]
+
+
+def test_a_name_that_has_evidence_is_told_before_anything_is_measured(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    (tmp_path / "x").mkdir()
+    others = listed(tmp_path / "x", OTHER)
+    done = made.tune("--cells", others)
+    assert done.code == 1
+    assert done.err.index("there is evidence of this name") < done.err.index("there is other evidence of this name")
+    assert "--name tuned-2" in done.err
+    assert "evidence of this name" not in made.tune("--cells", others, "--name", "tuned-2").err

@@ -34,10 +34,12 @@ from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Policy, as_json, described, from_json, overridden
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import write_if_changed
+from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.database import Database
 from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.schema import ArchSchema, Schema
+from txtdb.patching.outcome import Outcome as Change
 from txtdb.patching.report import outcome_lines
 from txtdb.tune.calibrating import Calibrated, Calibrator
 from txtdb.tune.cell_run import RACE, STRATEGIES
@@ -51,6 +53,7 @@ from txtdb.tune.job import (
     Place,
     Prepared,
     Report,
+    Work,
     arch_faults,
     keep_evidence,
     perform,
@@ -59,6 +62,7 @@ from txtdb.tune.job import (
     size_faults,
     table_of,
     work_of,
+    write_down,
 )
 from txtdb.tune.journal import Journal
 from txtdb.tune.measuring import Measurer, Throttled, default_jobs
@@ -71,9 +75,9 @@ from txtdb.tune.progress import (
     summary_lines,
     summary_of,
 )
-from txtdb.tune.publish import Publication, can_write, place_faults, publication_faults
+from txtdb.tune.publish import Publication, can_write, name_notes, place_faults, publication_faults
 from txtdb.tune.report import report_page
-from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of, terminated_as_interrupted
+from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
 from txtdb.wording import did_you_mean, plural
 
@@ -235,7 +239,9 @@ class _Command:
             fail(faults, EXIT_USAGE)
         prepared = self._prepared(database, table)
         print_faults(prepared.notes)
-        faults = size_faults(work_of(prepared, self._settings))
+        if self._given["compare"] is None:
+            print_faults(name_notes(database.roots[0], table.arch, self._publication))
+        faults = size_faults(self._work(prepared))
         if faults:
             fail(faults, EXIT_USAGE)
         if self._given["dry_run"]:
@@ -247,7 +253,7 @@ class _Command:
                 "tune needs scipy: pip install 'txtdb[verify]', or 'txtdb[tune]' for kernels on a GPU"
             )
         else:
-            self._finish(self._measured(database, prepared), prepared)
+            self._finish(database, prepared, self._measured(database, prepared))
 
     def _table(self) -> tuple[Database, ResolvedTable]:
         for name in ("iface", "root", "arch"):
@@ -296,8 +302,11 @@ class _Command:
         shapes, cells = _named_text(given["shapes"]), _named_text(given["cells"])
         return Choice(given["everything"], given["missing"], given["keys"], shapes, cells)
 
+    def _work(self, prepared: Prepared) -> Work:
+        return work_of(prepared, self._settings, self._given["trials"] or 0)
+
     def _dry_run(self, prepared: Prepared) -> None:
-        work = work_of(prepared, self._settings)
+        work = self._work(prepared)
         if self._given["style"] == "json":
             print_json({"cells": work.cells, "candidates": work.candidates, "estimate_s": round(work.seconds)})
         else:
@@ -327,7 +336,7 @@ class _Command:
         estimate_s = work_of(prepared, self._settings).seconds
         progress = Progress(prepared.table.schema, prepared.plans, self._say, _tell, time.monotonic, estimate_s)
         instruments = Instruments(facts, journal, measurer, Watcher(progress.tick, progress.cell), clocks)
-        found = perform(database, prepared, self._settings, instruments, self._publication, calibration)
+        found = perform(prepared, self._settings, instruments, self._publication.name, calibration)
         beside = journal.path.with_name(f"{journal.path.stem}-{self._publication.name}.json")
         keep_evidence(given["evidence_out"] or beside, found.evidence, prepared)
         return found
@@ -354,20 +363,19 @@ class _Command:
         self._say(calibration_text(found.stated))
         return found
 
-    def _finish(self, found: Report, prepared: Prepared) -> NoReturn:
+    def _finish(self, database: Database, prepared: Prepared, found: Report) -> NoReturn:
         """Write, tell, and end the program."""
         summary = summary_of(found.evidence)
-        if not found.change.faults:
-            found.change.apply()
+        change = write_down(database, prepared, found, self._publication)
         if self._given["style"] == "json":
-            files = [] if found.change.faults else [step.file for step in found.change.steps]
-            faults = [fault_json(fault) for fault in found.change.faults]
+            files = [] if change.faults else [step.file for step in change.steps]
+            faults = [fault_json(fault) for fault in change.faults]
             print_json({**summary_json(summary), "stopped": found.stopped, "files": files, "faults": faults})
         else:
             click.echo("\n".join(summary_lines(prepared.table.schema, summary)))
-            click.echo(_ending(found))
-        print_faults(found.change.faults)
-        sys.exit(0 if summary.is_clean and not found.change.faults else EXIT_FINDINGS)
+            click.echo(_ending(found, change))
+        print_faults(change.faults)
+        sys.exit(0 if summary.is_clean and not change.faults else EXIT_FINDINGS)
 
     def _say(self, line: str) -> None:
         click.echo(line, err=self._given["style"] == "json")
@@ -383,14 +391,14 @@ def _tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _ending(found: Report) -> str:
+def _ending(found: Report, change: Change) -> str:
     if found.stopped:
         return "stopped: the same command goes on from here"
     if found.evidence.cells and not any(cell.measured.publish for cell in found.evidence.cells):
         return "compared: the database stays as it is"
-    if not found.change.steps and not found.change.faults:
+    if not change.steps and not change.faults:
         return "nothing changes: no patch is written"
-    return "\n".join(outcome_lines(found.change, False))
+    return "\n".join(outcome_lines(change, False))
 
 
 def _no_place(file: Path | None) -> list[Fault]:

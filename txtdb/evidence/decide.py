@@ -156,15 +156,22 @@ def _round_result(measured: Measured, policy: Policy) -> _Result:
 def _gain(measured: Measured, result: _Result, winner: int, policy: Policy, least: float) -> _Gain | None:
     """None where there is no incumbent that it can be compared with.
 
-    A gain of g has (1 - g) times the standard error of the logarithm. An incumbent that wins gains nothing by watts.
+    An incumbent that wins gains nothing; in a comparison the floor is then that of the loss of the other one.
     """
     incumbent = measured.incumbent
     found = result.compared(winner, incumbent) if incumbent in result.valid and incumbent is not None else None
     if found is None or not found.freedom or incumbent is None:
         return None
-    watts = watts_floor(measured, winner, incumbent, policy) if winner != incumbent else 0.0
-    floor = 100 * math.hypot(policy.finalists.sigma * found.spread, watts) * math.exp(found.mean)
+    others = () if measured.publish else (one for one in result.valid if one != incumbent)
+    rival = winner if winner != incumbent else next(iter(others), incumbent)
+    floor = _floor(measured, result.compared(rival, incumbent), rival, incumbent, policy)
     return _Gain(0.0 - 100 * math.expm1(found.mean), floor, max(least, floor))
+
+
+def _floor(measured: Measured, found: Comparison, rival: int, incumbent: int, policy: Policy) -> float:
+    """The noise of a gain or loss, percent. A gain of g has (1 - g) times the standard error of the logarithm."""
+    watts = watts_floor(measured, rival, incumbent, policy) if rival != incumbent else 0.0
+    return 100 * math.hypot(policy.finalists.sigma * found.spread, watts) * math.exp(found.mean)
 
 
 def _winner(measured: Measured, gains: Mapping[int, _Gain | None]) -> int:

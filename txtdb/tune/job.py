@@ -1,4 +1,4 @@
-"""One call of the tuner: what it was asked for, prepared into plans, measured, and published."""
+"""One call of the tuner: what it was asked for, prepared into plans, measured, and written down."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from txtdb.model.evidence import ARCH_FACT, SOURCES_FACT, Evidence
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import ConfigValues
 from txtdb.patching.outcome import Outcome as Change
-from txtdb.tune.calibrating import Calibrated
+from txtdb.tune.calibrating import Calibrated, plan_trials
 from txtdb.tune.choosing import Choice, choose_cells, config_at, ground_of
 from txtdb.tune.device import DeviceFacts
 from txtdb.tune.fields import CellPlan, ordered, read_candidates, schema_field
 from txtdb.tune.journal import SUFFIX, Journal, journal_name, open_journal
+from txtdb.tune.locking import alone_in
 from txtdb.tune.measuring import Measurer
 from txtdb.tune.publish import Publication, is_published, moved_fault, publish
 from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session
@@ -33,8 +34,8 @@ from txtdb.tune.tunable import Tunable
 _COMPILE_S, _CHECK_S, _CALL_S, _POWER_S = 1.5, 0.2, 1e-3, 4.0
 # To start a process and to make it ready to time a cell, seconds.
 _START_S = 5.0
-# Blocks that a candidate is in before it is eliminated, on average.
-_BLOCKS = 6.0
+# Blocks that a candidate is in before it is eliminated, on average, and that a race of equals has.
+_BLOCKS, _TRIAL_BLOCKS = 6.0, 30.0
 # Bytes of evidence: of a time, of a candidate's status and standing, and of a reading of its watts. A cell of 200
 # candidates with 2,000 samples has some 52 kB.
 _SAMPLE_BYTES, _CANDIDATE_BYTES, _READING_BYTES = 19, 100, 350
@@ -131,21 +132,24 @@ class Work:
     evidence_bytes: int
 
 
-def work_of(prepared: Prepared, settings: Settings) -> Work:
-    """Count what a run measures."""
+def work_of(prepared: Prepared, settings: Settings, trials: int = 0) -> Work:
+    """Count what a run measures, with so many trials of equals before it."""
     candidates, cells = sum(len(plan.candidates) for plan in prepared.plans), len(prepared.plans)
     prepared_s = candidates * (_COMPILE_S / settings.jobs + _CHECK_S + (_POWER_S if settings.by_energy else 0.0))
-    warm_up, calls, starts = _calls(candidates, cells, settings)
+    planned = plan_trials(trials)
+    labels = sum(trial.labels for trial in planned)
+    parts = _calls(candidates, cells, _BLOCKS, settings), _calls(labels, len(planned), _TRIAL_BLOCKS, settings)
+    warm_up, calls, starts = (sum(part) for part in zip(*parts, strict=True))
     seconds = prepared_s + (warm_up + calls) * _CALL_S + starts * _START_S
     size = calls * _SAMPLE_BYTES + candidates * (_CANDIDATE_BYTES + settings.by_energy * _READING_BYTES)
     return Work(cells, candidates, seconds, round(size))
 
 
-def _calls(candidates: int, cells: int, settings: Settings) -> tuple[float, float, int]:
+def _calls(candidates: int, cells: int, blocks_each: float, settings: Settings) -> tuple[float, float, int]:
     """Calls that are not counted, those that are, and processes that start for rounds."""
     measurement, finalists = settings.policy.measurement, settings.policy.finalists
     if settings.strategy == "race":
-        blocks = candidates * _BLOCKS
+        blocks = candidates * blocks_each
         return blocks * measurement.block_warm_up, blocks * settings.policy.race.block_calls, 0
     rounds = cells * finalists.rounds
     warm_up = (candidates + rounds * finalists.count) * measurement.warm_up
@@ -195,11 +199,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run came to: its evidence, whether it was ended early, and the files that publish it."""
+    """What a run came to: its evidence, whether it was ended early, and whether it may write what it found."""
 
     evidence: Evidence
     stopped: bool
-    change: Change
+    publishes: bool
 
 
 @dataclass(frozen=True)
@@ -217,17 +221,9 @@ class Instruments:
 
 
 def perform(
-    database: Database,
-    prepared: Prepared,
-    settings: Settings,
-    instruments: Instruments,
-    publication: Publication,
-    calibration: Calibrated | None = None,
+    prepared: Prepared, settings: Settings, instruments: Instruments, name: str, calibration: Calibrated | None = None
 ) -> Report:
-    """Measure, decide and plan what is written; writing is left to the caller.
-
-    A run that was ended early publishes nothing: its journal has what was measured. Raises DeviceMissing.
-    """
+    """Measure and decide. Raises DeviceMissing."""
     if calibration:
         settings = replace(settings, bar_pct=max(settings.bar_pct, calibration.stated["bar_pct"]))
     tools, arch_schema = instruments, prepared.arch_schema
@@ -238,15 +234,27 @@ def perform(
     planned = len(prepared.plans)
     last = {} if session.stopped else _conditions(tools, "end", tools.measurer.conditions)
     facts = replace(tools.facts, device={**tools.facts.device, **clocks, **first, **last}, software=software)
-    evidence = evidence_of(arch_schema, publication.name, planned, settings, facts, calibration, session)
-    change = Change(database.roots[0], schemas=database.schemas)
-    if settings.publish and not session.stopped:
-        change = _published(database, prepared.table, evidence, publication)
-    return Report(evidence, session.stopped, change)
+    evidence = evidence_of(arch_schema, name, planned, settings, facts, calibration, session)
+    return Report(evidence, session.stopped, settings.publish and not session.stopped)
 
 
-def _published(database: Database, table: ResolvedTable, evidence: Evidence, publication: Publication) -> Change:
-    """What publishes a run in the root as it is by now: others may have written there while it measured."""
+def write_down(database: Database, prepared: Prepared, report: Report, publication: Publication) -> Change:
+    """Write what a run publishes, all of it or nothing; what it was, or what stood in the way.
+
+    A comparison publishes nothing, nor does a run that was ended early: its journal has what was measured. Raises
+    OSError.
+    """
+    if not report.publishes:
+        return Change(database.roots[0], schemas=database.schemas)
+    with alone_in(database.roots[0]):  # two runs that end at once do not number their patches alike
+        change = _planned(database, prepared.table, report.evidence, publication)
+        if not change.faults:
+            change.apply()
+    return change
+
+
+def _planned(database: Database, table: ResolvedTable, evidence: Evidence, publication: Publication) -> Change:
+    """The files that publish a run in the root as it is by now: others may have written there while it measured."""
     change = Change(database.roots[0], schemas=database.schemas)
     if not is_published(evidence, publication):
         return change

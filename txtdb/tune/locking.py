@@ -1,7 +1,11 @@
-"""Files that one process has to itself. The operating system gives them back when it ends, however it ends."""
+"""Files and folders that one process has to itself; the system gives them back when it ends, however it ends."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 
@@ -27,3 +31,22 @@ def _lock_on_windows(stream: IO[bytes]) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Waits for its turn among the processes that ask for the same folder. No file is made for that.
+
+    Windows locks no folders: there nothing waits. Raises OSError for a folder that cannot be read.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
 from txtdb.evidence.files import MAX_BYTES, evidence_digest, write_evidence
 from txtdb.evidence.named import stands_for
-from txtdb.faults import Fault, Span
+from txtdb.faults import Fault, Severity, Span
 from txtdb.layers.database import Database
 from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolved import ResolvedTable
@@ -50,6 +51,17 @@ def publication_faults(database: Database, table: ResolvedTable, publication: Pu
         message, hint = "there is an own table already", "leave out --table, so that a patch is made"
         return [Fault("argument", Span(own.display), message, hint)]
     return []
+
+
+def name_notes(root: Path, arch: str, publication: Publication) -> list[Fault]:
+    """A warning before anything is measured where the root has evidence of the name: it is never replaced."""
+    folder, name = root / arch / EVIDENCE_FOLDER, publication.name
+    if not (folder / f"{name}.json").exists():
+        return []
+    free = next(other for number in count(2) if not (folder / f"{(other := f'{name}-{number}')}.json").exists())
+    message = "there is evidence of this name: what this run finds can be written only if its evidence is the same"
+    span = Span((folder / f"{name}.json").as_posix())
+    return [Fault("argument", span, message, f"for another run add --name {free}", Severity.WARNING)]
 
 
 def place_faults(root: Path, arch: str) -> list[Fault]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from txtdb.evidence.decide import decide
 from txtdb.evidence.policy import Policy, as_json
+from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.evidence import SOURCE_FACT, CellEvidence, Evidence
 from txtdb.model.schema import ArchSchema
@@ -159,20 +158,6 @@ def _grouped(records: Sequence[Record]) -> Mapping[str, list[Record]]:
     for record in records:
         groups[record["cell"]].append(record)
     return groups
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Inside, SIGTERM does what Ctrl-C does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def evidence_of(
