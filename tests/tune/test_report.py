@@ -23,6 +23,7 @@ from tests.review.test_page import Reader
 from txtdb.model.evidence import Block, CellEvidence, Entrant, Evidence, Measured, Status
 from txtdb.model.schema import ArchSchema
 from txtdb.tune.report import headline, report_page
+from txtdb.tune.report_map import gain_maps
 from txtdb.tune.report_plot import MAX_POINTS, block_values, race_lines
 
 MAX_BYTES = 5_000_000
@@ -90,6 +91,39 @@ def test_links_lead_to_cells() -> None:
 
 def test_the_headline_counts_outcomes() -> None:
     assert headline(the_run()).startswith("3 cells: 1 published, 1 retained, 1 failed; 0.0 s of device time")
+
+
+def test_a_map_shows_the_gains_where_they_are() -> None:
+    """The largest gain is the darkest; what is kept, failed or not there has no shade."""
+    (drawn,) = re.findall(r'<div class="maps">(.*?)</section>', the_page(), re.DOTALL)
+    assert re.findall(r'scope="(?:col|row)">(.*?)<', drawn) == ["64", "128", "256", "64", "128"]
+    gain = the_run().cells[0].decision.gain_pct
+    assert gain is not None
+    found = re.findall(r'<td(?: class="shade(\d)")?>(?:<a href="#(c\d)"[^>]*>(.*?)</a>)?</td>', drawn)
+    corner, *cells = found
+    assert corner == ("", "", "")
+    assert cells == [
+        ("5", "c0", f"{gain:.1f}"), ("0", "c1", "kept"), ("", "", ""),
+        ("", "", ""), ("", "", ""), ("0", "c2", "failed"),
+    ]  # fmt: skip
+
+
+def test_maps_tell_functionals_apart_by_the_keys_in_which_they_differ() -> None:
+    cell = raced({"a": 20, "b": 10}, incumbent="a")
+    first, *same = cell.functional
+    cells = [decided(replace(cell, functional=(one, *same))) for one in (first, "other")]
+    drawn = gain_maps(cells, schema())
+    name = schema().key_names[0]
+    assert re.findall(r"<caption>(.*?)</caption>", drawn) == [f"{name}={first}", f"{name}=other"]
+
+
+def test_there_is_no_map_without_gains_or_without_two_axes() -> None:
+    kept = [decided(raced({"a": 10, "b": 10.5}, incumbent="a"))]
+    assert gain_maps(kept, schema()) == ""
+    gains = [decided(raced({"a": 20, "b": 10}, incumbent="a"))]
+    assert gain_maps(gains, schema()) != ""
+    assert gain_maps(gains, replace(schema(), axes=schema().axes[:1])) == ""
+    assert gain_maps([], schema()) == ""
 
 
 def test_a_decision_is_told_with_gain_bar_and_floor() -> None:

@@ -21,6 +21,7 @@ from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import config_text
 from txtdb.model.values import print_value, print_values
 from txtdb.review.markup import Markup, content_policy, element, join
+from txtdb.tune.report_map import gain_maps
 from txtdb.tune.report_plot import Lines, race_lines, race_plot
 from txtdb.wording import plural
 
@@ -53,6 +54,7 @@ def report_page(evidence: Evidence, schema: ArchSchema) -> str:
         script=script,
         headline=join(headline(evidence)),
         run=join(*_run(evidence)),
+        maps=gain_maps(evidence.cells, schema.schema),
         overview=_overview(cells, schema.schema),
         races=join(*(cell.section() for cell in cells)),
         measure="energy" if any(cell.measured.watts for cell in evidence.cells) else "time",
@@ -115,7 +117,7 @@ def _plain_text(value: object) -> str:
 
 def _overview(cells: Sequence[_Cell], schema: Schema) -> Markup:
     """One row a cell. What all cells share stands above, and a figure that none has is left out."""
-    titles = ("", *schema.key_names, *schema.axis_names, "outcome", "from → to", "gain", "bar", "floor", "candidates")
+    titles = ("", *schema.key_names, *schema.axis_names, "outcome", "gain", "bar", "floor", "candidates", "from → to")
     rows = [cell.overview_cells() for cell in cells]
     columns = list(zip(*rows, strict=True)) or [()] * len(titles)
     keys = range(1, 1 + len(schema.key_names) + len(schema.axis_names))
@@ -144,7 +146,7 @@ class _Cell:
         link = element("a", f"{self._number + 1}", href=f"#c{self._number}", aria_label=f"cell {self._number + 1}")
         texts = [*map(print_value, (*measured.functional, *measured.at))]
         figures = (percent(decision.gain_pct), percent(decision.bar_pct), percent(decision.floor_pct))
-        return [link, *texts, _chip(decision.outcome), self._change(), *figures, f"{len(measured.entrants):,}"]
+        return [link, *texts, _chip(decision.outcome), *figures, f"{len(measured.entrants):,}", self._change()]
 
     def overview_row(self, shown: Sequence[Markup | str]) -> Markup:
         """Its row, of what is shown of all cells."""

@@ -1,0 +1,82 @@
+"""Maps of a run: for each functional the gains of its cells on their grid, each cell a link to its race."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from txtdb.model.evidence import CellEvidence, Outcome
+from txtdb.model.schema import Schema
+from txtdb.model.values import Functional, print_value
+from txtdb.review.markup import Markup, element, join
+
+# Shades of the largest gain, the darkest last.
+SHADES = 5
+_WORDS = {Outcome.RETAINED: "kept", Outcome.FAILED: "failed", Outcome.UNMEASURED: "–"}
+_LEGEND = (
+    "Gains in percent, shaded by the largest one; “kept”: what was there stays. Each leads to its race. "
+    "Rows are {rows}, columns {columns}."
+)
+
+# (number of the cell in the run, the cell)
+_Numbered = tuple[int, CellEvidence]
+
+
+def gain_maps(cells: Sequence[CellEvidence], schema: Schema) -> Markup:
+    """One map a functional, in the order of the run. Nothing for a run without gains, or without two axes."""
+    gains = [cell.decision.gain_pct or 0.0 for cell in cells if cell.decision.outcome is Outcome.PUBLISHED]
+    largest = max(gains, default=0.0)
+    if len(schema.axis_names) != 2 or largest <= 0:
+        return join()
+    groups: dict[Functional, list[_Numbered]] = {}
+    for number, cell in enumerate(cells):
+        groups.setdefault(cell.measured.functional, []).append((number, cell))
+    rows, columns = schema.axis_names
+    legend = element("p", _LEGEND.format(rows=rows, columns=columns), class_="quiet")
+    titles = _titles(list(groups), schema)
+    maps = (_map(titles[functional], own, largest) for functional, own in groups.items())
+    return element("section", element("h2", "Gains"), legend, element("div", *maps, class_="maps"), aria_label="Gains")
+
+
+def _titles(functionals: Sequence[Functional], schema: Schema) -> dict[Functional, str]:
+    """What tells the functionals of a run apart: the keys in which they differ."""
+    columns = list(zip(*functionals, strict=True))
+    told = [place for place, column in enumerate(columns) if len(set(column)) > 1] or range(len(columns))
+    names = schema.key_names
+    return {one: " ".join(f"{names[place]}={print_value(one[place])}" for place in told) for one in functionals}
+
+
+def _map(title: str, cells: Sequence[_Numbered], largest: float) -> Markup:
+    by_place: Mapping[tuple[int, ...], _Numbered] = {cell.measured.at: (number, cell) for number, cell in cells}
+    rows, columns = (sorted({at[axis] for at in by_place}) for axis in (0, 1))
+    head = element("tr", element("td"), *(element("th", str(value), scope="col") for value in columns))
+    body = (
+        element("tr", element("th", str(row), scope="row"), *_row([by_place.get((row, at)) for at in columns], largest))
+        for row in rows
+    )
+    table = element("table", element("caption", title), element("thead", head), element("tbody", *body))
+    return element("div", table, class_="wide", tabindex="0", role="region", aria_label=f"Gains, {title}")
+
+
+def _row(cells: Sequence[_Numbered | None], largest: float) -> Iterator[Markup]:
+    for found in cells:
+        if found is None:
+            yield element("td")
+        else:
+            number, cell = found
+            link = element("a", _text(cell), href=f"#c{number}", aria_label=f"cell {number + 1}: {_text(cell)}")
+            yield element("td", link, class_=f"shade{_shade(cell, largest)}")
+
+
+def _text(cell: CellEvidence) -> str:
+    decision = cell.decision
+    if decision.outcome is not Outcome.PUBLISHED:
+        return _WORDS[decision.outcome]
+    return "new" if decision.gain_pct is None else f"{decision.gain_pct:.1f}"
+
+
+def _shade(cell: CellEvidence, largest: float) -> int:
+    """0 for a cell without a gain, else 1 to SHADES."""
+    gain = cell.decision.gain_pct or 0.0
+    if cell.decision.outcome is not Outcome.PUBLISHED or gain <= 0:
+        return 0
+    return min(SHADES, 1 + int(SHADES * gain / largest))
