@@ -217,6 +217,7 @@ def test_runs_that_end_at_once_wait_for_each_other(tmp_path):
     for _, process in runs:
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
+        assert f"waiting for another process that writes in {made.root}" in err
     patches = sorted(name for name in made.patches() if name.endswith(".dbpatch"))
     assert [name.split("-")[0] for name in patches] == ["attn_fwd.0010", "attn_fwd.0020"]
 

@@ -92,12 +92,15 @@ def test_a_shield_costs_a_candidate_next_to_nothing(tmp_path, closing):
     assert time.monotonic() - start < 4
 
 
-def test_a_shield_that_is_stopped_counts_as_fallen(tmp_path, closing):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+def test_a_shield_that_was_just_sent_a_signal_has_fallen(tmp_path, closing, number):
+    """Though it may not be gone yet, and its worker goes on."""
     worker = closing(Worker(device(tmp_path), shielded=True))
     worker.ready()
     assert not worker.fell()
-    os.kill(worker._process.pid, signal.SIGSTOP)
+    os.kill(worker._process.pid, number)
     assert worker.fell()
+    assert worker.ask(request_of("check", TASK, {"BLOCK_M": 64, "num_warps": 4}), 20)
 
 
 def test_a_crash_is_tried_again_alone_as_often_as_the_policy_says_and_no_more(tmp_path, closing):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+_LOG = logging.getLogger(__name__)
 
 
 def lock(stream: IO[bytes]) -> bool:
@@ -35,7 +38,7 @@ def _lock_on_windows(stream: IO[bytes]) -> bool:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Waits for its turn among the processes that ask for the same folder. No file is made for that.
+    """Waits for its turn among the processes that ask for the same folder, and says so. No file is made for that.
 
     Windows locks no folders: there nothing waits. Raises OSError for a folder that cannot be read.
     """
@@ -46,7 +49,11 @@ def alone_in(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _LOG.warning("waiting for another process that writes in %s", folder.as_posix())
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
