@@ -752,7 +752,7 @@ def test_json_is_the_only_thing_on_stdout(tmp_path):
     done = made.tune("--cells", listed(tmp_path, CELL), "--format", "json")
     found = json.loads(done.out)
     assert found["cells"] == {"published": 1, "retained": 0, "failed": 0, "unmeasured": 0}
-    assert found["files"] == ["gfxA/attn_fwd.0010-tuned.dbpatch", "gfxA/evidence/tuned.json"]
+    assert found["files"] == ["gfxA/evidence/tuned.json", "gfxA/attn_fwd.0010-tuned.dbpatch"]
     assert "[1/1] head_dim=64" in done.err
 
 

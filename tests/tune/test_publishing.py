@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from tests.tune.bench import CELLS, SCHEMA, TABLE, Bench, listed, make_bench
 from tests.unprivileged import public_folder, unprivileged
 from txtdb.layers.database import load
+from txtdb.patching import files
 from txtdb.patching.stack import Stack
 from txtdb.tune import job
 from txtdb.tune.locking import alone_in
@@ -232,3 +236,54 @@ def test_a_name_that_has_evidence_is_told_before_anything_is_measured(tmp_path):
     assert done.err.index("there is evidence of this name") < done.err.index("there is other evidence of this name")
     assert "--name tuned-2" in done.err
     assert "evidence of this name" not in made.tune("--cells", others, "--name", "tuned-2").err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_ended_wait_says_how_to_go_on_and_has_let_go_of_the_device(tmp_path, number):
+    made = make_bench(tmp_path, TIMES)
+    cells = listed(tmp_path, CELL)
+    with alone_in(made.root):
+        process = made.start("--cells", cells)
+        while "waiting for another process" not in process.stderr.readline():
+            assert process.poll() is None
+        assert not made.patches()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "the same command goes on from here" in out + err
+    before = made.measurements()
+    assert made.tune("--cells", cells).code == 0
+    assert made.measurements() == before
+    assert len(made.patches()) == 2
+
+
+def test_evidence_is_written_before_the_patch_that_names_it_and_an_interrupt_undoes_both(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    cells, put, seen = listed(tmp_path, CELL), files.atomic_write, []
+
+    def interrupted(path, data):
+        put(path, data)
+        seen.append(path.name)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "atomic_write", interrupted)
+    done = made.tune("--cells", cells)
+    assert (done.code, seen) == (1, ["tuned.json", "attn_fwd.0010-tuned.dbpatch"])
+    assert made.patches() == {}
+    assert made.tune("--cells", cells).code == 0
+    assert len(made.patches()) == 2
+
+
+def test_where_folders_cannot_be_locked_a_run_is_published_all_the_same(tmp_path, monkeypatch):
+    made = make_bench(tmp_path, TIMES)
+    flock = fcntl.flock
+
+    def refuses(file, how):
+        if isinstance(file, int):
+            raise OSError(errno.ENOLCK, "No locks available")
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
+    assert len(made.patches()) == 2

@@ -366,7 +366,13 @@ class _Command:
     def _finish(self, database: Database, prepared: Prepared, found: Report) -> NoReturn:
         """Write, tell, and end the program."""
         summary = summary_of(found.evidence)
-        change = write_down(database, prepared, found, self._publication)
+        self._stack.close()  # device, clocks and journal are others' from here on, also while this waits
+        try:
+            with terminated_as_interrupted():
+                change = write_down(database, prepared, found, self._publication)
+        except KeyboardInterrupt:
+            self._say("stopped before anything was written: the same command goes on from here")
+            sys.exit(EXIT_FINDINGS)
         if self._given["style"] == "json":
             files = [] if change.faults else [step.file for step in change.steps]
             faults = [fault_json(fault) for fault in change.faults]

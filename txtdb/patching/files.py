@@ -57,8 +57,8 @@ class _Done:
 def write_change(root: Path, change: Change) -> None:
     """Write and remove files below a root: all of them, or none.
 
-    Raises OSError after everything that was done is undone. New content is written before old files are removed, so
-    that a crash in between leaves more than there was, and nothing less.
+    Raises OSError, or what interrupts it, after everything that was done is undone. New content is written before old
+    files are removed, so that a crash in between leaves more than there was, and nothing less.
     """
     done: list[_Done] = []
     try:
@@ -67,9 +67,9 @@ def write_change(root: Path, change: Change) -> None:
             before = path.read_bytes() if path.exists() else None
             if data == before:
                 continue
+            done.append(_Done(path, before))  # before it is written: an interrupt may come in between
             _put(path, data)
-            done.append(_Done(path, before))
-    except OSError:
+    except BaseException:
         for item in reversed(done):
             _put(item.path, item.before)
         raise
@@ -77,6 +77,6 @@ def write_change(root: Path, change: Change) -> None:
 
 def _put(path: Path, data: bytes | None) -> None:
     if data is None:
-        path.unlink()
+        path.unlink(missing_ok=True)
     else:
         atomic_write(path, data)

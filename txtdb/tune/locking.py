@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ def _lock_on_windows(stream: IO[bytes]) -> bool:
 def alone_in(folder: Path) -> Iterator[None]:
     """Waits for its turn among the processes that ask for the same folder, and says so. No file is made for that.
 
-    Windows locks no folders: there nothing waits. Raises OSError for a folder that cannot be read.
+    Windows locks no folders, and some file systems lock nothing: there nothing waits. Raises OSError for a folder that
+    cannot be read.
     """
     try:
         import fcntl
@@ -54,6 +56,9 @@ def alone_in(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             _LOG.warning("waiting for another process that writes in %s", folder.as_posix())
             fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
         yield
     finally:
         os.close(handle)

@@ -98,7 +98,8 @@ def publish(
     chosen = _chosen(evidence, publication.whole_table)
     if not chosen:
         return change
-    faults = publication_faults(database, table, publication) or _moved(before, table, chosen)
+    moved = _moved(before, table, chosen, database.listings[0].label)
+    faults = publication_faults(database, table, publication) or moved
     if faults:
         return change.fail(faults)
     data = write_evidence(evidence, table.schema)
@@ -113,22 +114,22 @@ def publish(
         return change.fail([Fault("argument", Span(there.as_posix()), "there is other evidence of this name", hint)])
     header = _header(evidence, publication, f"{publication.name}.json {evidence_digest(data)}")
     cells = cell_table(table, chosen)
+    change.write(file, data)  # first: evidence alone is harmless after a kill, a patch without it is not
     if publication.whole_table:
         change.write(f"{table.arch}/{table.iface}.txtdb", _own_table(table, cells, header), len(chosen))
     else:
         _write_patch(change, database, table, cells, header, publication.name)
-    change.write(file, data)
     return change
 
 
-def _moved(before: ResolvedTable, table: ResolvedTable, chosen: Chosen) -> list[Fault]:
+def _moved(before: ResolvedTable, table: ResolvedTable, chosen: Chosen, root: str) -> list[Fault]:
     """That cells which will be set hold something else than the run measured against."""
     cells = [Cell(*key) for key in chosen]
     moved = [cell for cell in cells if config_at(before, cell) != config_at(table, cell)]
     if not moved:
         return []
     count = f"{len(moved)} of the {len(cells)} {plural(len(cells), 'cell')} to write"
-    place = table.arch if config_at(table, moved[0]) is None else ground_of(table, moved[0]).layer
+    place = table.arch if config_at(table, moved[0]) is None else ground_of(table, moved[0], root).layer
     return [moved_fault(place, f"{count} {'was' if len(moved) == 1 else 'were'} changed during the run")]
 
 
