@@ -100,9 +100,14 @@ def build_command(
     plans = _plans(database, choose_archs(database, archs), split_archs(ifaces))
     count = jobs or os.cpu_count() or 1
     begin = time.monotonic()
-    with _progress() as progress:
-        done = _build(database, plans, Workshop(BuildFolder(folder), count, limit, progress))
-    written = None if done.faults else _write(out, done, folder)
+    try:
+        with terminated_as_interrupted():
+            with _progress() as progress:
+                done = _build(database, plans, Workshop(BuildFolder(folder), count, limit, progress))
+            written = None if done.faults else _write(out, done, folder)
+    except KeyboardInterrupt:
+        click.echo("stopped: the same command goes on from here", err=True)
+        sys.exit(EXIT_FINDINGS)
     effort = Effort(count, time.monotonic() - begin)
     if style == "json":
         print_json(build_json(done, effort, written))
@@ -126,11 +131,7 @@ def _plans(database: Database, archs: Sequence[str], ifaces: Sequence[str]) -> l
 
 def _build(database: Database, plans: Sequence[TablePlan], shop: Workshop) -> Build:
     try:
-        with terminated_as_interrupted():
-            return build(plans, database.archs, shop)
-    except KeyboardInterrupt:
-        click.echo("stopped: the same command goes on from here", err=True)
-        sys.exit(EXIT_FINDINGS)
+        return build(plans, database.archs, shop)
     except CompilerMissing as error:
         hint = "install it: pip install 'txtdb[aot]'"
         fail([Fault("no-compiler", Span("triton"), f"the compiler does not start: {error}", hint)], EXIT_USAGE)

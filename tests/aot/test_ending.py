@@ -8,10 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
+from codegen import aot_command
 from tests.aot.tiny import make_root
+from txtdb.cli import main
 
 STAND_IN = """\
 import os, pathlib, time
@@ -43,3 +47,23 @@ def test_a_build_that_is_ended_says_how_to_go_on_and_leaves_nothing_running(tmp_
     assert not out.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_that_is_ended_while_the_pack_is_written_says_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    root, out = make_root(tmp_path, "gfx942"), tmp_path / "packs" / "one.pack"
+    out.parent.mkdir()
+
+    def written(path: Path, *_: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+        path.touch()
+
+    monkeypatch.setattr(aot_command, "_build", lambda *_: SimpleNamespace(faults=(), tables=(), compilation=None))
+    monkeypatch.setattr(aot_command, "pack_manifest", lambda *_: None)
+    monkeypatch.setattr(aot_command, "write_pack", written)
+    done = CliRunner().invoke(main, ["aot", "build", str(root), "--out", str(out), "--build", str(tmp_path / "build")])
+    assert (done.exit_code, done.stderr) == (1, "stopped: the same command goes on from here\n")
+    assert not out.exists()

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -101,6 +101,28 @@ def test_a_shield_that_was_just_sent_a_signal_has_fallen(tmp_path, closing, numb
     os.kill(worker._process.pid, number)
     assert worker.fell()
     assert worker.ask(request_of("check", TASK, {"BLOCK_M": 64, "num_warps": 4}), 20)
+
+
+@pytest.mark.parametrize("ask", ["check", "confirm", "time"])
+def test_what_ends_the_process_above_its_own_is_to_blame_whatever_it_was_asked(tmp_path, closing, monkeypatch, ask):
+    """A timing is noted in no journal before it runs; the candidate after it is not taken for the cause."""
+    measurer = closing(Measurer(device(tmp_path), replace(RUN, retries=0), shielded=True))
+    good = {"BLOCK_M": 64, "num_warps": 4}
+    given = (1, 3, 0) if ask == "time" else ()
+    measurer.check(TASK, good)
+    answers = Worker.ask
+
+    def asked(worker, request, limit_s):
+        value = answers(worker, request, limit_s)
+        if request["ask"] == ask:
+            os.kill(worker._process.pid, signal.SIGKILL)
+        return value
+
+    monkeypatch.setattr(Worker, "ask", asked)
+    with pytest.raises(CandidateFault, match="the process above its own"):
+        getattr(measurer, ask)(TASK, CONFIG, *given)
+    monkeypatch.undo()
+    assert getattr(measurer, ask)(TASK, good, *given)
 
 
 def test_a_crash_is_tried_again_alone_as_often_as_the_policy_says_and_no_more(tmp_path, closing):

@@ -371,7 +371,7 @@ class _Command:
             with terminated_as_interrupted():
                 change = write_down(database, prepared, found, self._publication)
         except KeyboardInterrupt:
-            self._say("stopped before anything was written: the same command goes on from here")
+            self._say("stopped: the same command goes on from here")
             sys.exit(EXIT_FINDINGS)
         if self._given["style"] == "json":
             files = [] if change.faults else [step.file for step in change.steps]

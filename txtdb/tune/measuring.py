@@ -195,10 +195,11 @@ class Measurer:
         try:
             self._prepare(worker, request)
             value = _noted(worker, request, limit_s, notes)
-            if shielded and notes and worker.fell():
+            if "config" in request and worker.fell():
                 raise CandidateFault(Status.CRASH, "it ended the process above its own")
         except CandidateFault as fault:
-            if fault.status in (Status.CRASH, Status.TIMEOUT):
+            # Whatever else is wrong with it: the next candidate must not be taken for the one that ended that process.
+            if fault.status in (Status.CRASH, Status.TIMEOUT) or worker.fell():
                 self.fresh()
                 self._shielded = shielded
             raise
