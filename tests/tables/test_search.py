@@ -14,7 +14,7 @@ from codegen.aot.sources import sources
 from tools.tables.candidates import candidates, estimate
 from tools.tables.devices import DEVICES
 from tools.tables.models import trust
-from tools.tables.search import Search, make_search
+from tools.tables.search import FRUGAL, Search, make_search
 
 AMD = Path(__file__).resolve().parents[2] / "amd"
 
@@ -93,3 +93,27 @@ def test_images_correct_the_estimate_of_the_others(search: Search) -> None:
     others = [place for place in range(len(search.configs)) if place != first]
     held = after.registers[others] + after.spills[others]
     assert (held >= (before.registers[others] + before.spills[others]) * 1.9).all()
+
+
+def test_where_every_image_spills_those_of_the_fewest_registers_are_compiled(search: Search) -> None:
+    (first,) = search.hopeful()
+    search.results[first] = compiled(256, spills=40)
+    more = search.frugal()
+    need = estimate(search.device, search.problem, search.configs)
+    held = need.registers + need.spills
+    assert len(more) == FRUGAL and first not in more
+    assert {search.configs[place]["num_stages"] for place in more} == {1}
+    others = [place for place, config in enumerate(search.configs) if config["num_stages"] == 1]
+    assert max(held[more]) <= min(held[place] for place in others if place not in (*more, first))
+
+
+def test_one_image_without_spills_is_enough(search: Search) -> None:
+    (first,) = search.hopeful()
+    search.results[first] = compiled(200)
+    assert search.frugal() == []
+
+
+def test_where_no_image_came_out_small_ones_are_tried(search: Search) -> None:
+    (first,) = search.hopeful()
+    search.results[first] = Result(OUT_OF_RESOURCES, "too much local memory", 1.0)
+    assert len(search.frugal()) == FRUGAL

@@ -236,7 +236,7 @@ def test_a_comparison_that_finds_a_cell_slower_says_so(tmp_path):
     done = made.tune("--all", "--compare", str(before.root))
     assert done.code == 1
     assert re.search(r"BLOCK_M 16→64 num_warps 2→4, 2[45]\.\d % slower", done.out)
-    assert "slower than before: 1 cell" in done.out
+    assert "worse than before: 1 cell" in done.out
 
 
 def with_device_arch(made, arch):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from typing import Any
 
 import pytest
 
-from tests.tune.bench import CELLS, CONFIGS, Bench, listed, make_bench
+from tests.tune.bench import CELLS, CONFIGS, TABLE, Bench, listed, make_bench
 from txtdb.tune.measuring import Measurer
 
 CELL, OTHER = CELLS[0], CELLS[1]
@@ -290,12 +291,29 @@ def test_a_cell_whose_every_candidate_is_wrong_elsewhere_has_none(tmp_path):
     assert made.evidence()["cells"][0]["decision"]["outcome"] == "failed"
 
 
-def test_a_comparison_confirms_nothing(tmp_path):
+@pytest.mark.parametrize("strategy", ["race", "exhaustive"])
+def test_a_comparison_confirms_what_is_there_now_and_nothing_else(tmp_path, strategy):
     made, before = make_bench(tmp_path, TIMES), make_bench(tmp_path / "before")
     assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
-    assert made.tune("--all", "--compare", str(before.root), "--name", "compared").code == 0
+    given = ("--all", "--compare", str(before.root), "--name", "compared", "--strategy", strategy)
+    assert made.tune(*given).code == 0
     (path,) = [path for path in made.journals.glob("*.journal") if '"compare"' in path.read_text(encoding="utf-8")]
-    assert '"confirm"' not in path.read_text(encoding="utf-8")
+    records = [json.loads(line.partition(" ")[2]) for line in path.read_text(encoding="utf-8").splitlines()]
+    confirmed = [record["config"] for record in records if record["is"] == "verdict" and record["step"] == "confirm"]
+    assert confirmed == ["BLOCK_M=64 num_warps=4"]
+
+
+@pytest.mark.parametrize("new_is_faster", [False, True])
+def test_a_comparison_tells_of_a_new_config_that_is_wrong_elsewhere_in_its_bin(tmp_path, new_is_faster):
+    times = {CELL: {GOOD: 700.0 if new_is_faster else 1300.0}}
+    wide = TABLE.replace("a = 16 2\n", "a = 16 2\nb = 64 2\n").replace(
+        "[64]\n64-256 a*3", "[64]\n64 b a*2\n128-256 a*3"
+    )
+    made = make_bench(tmp_path, times, faults={(CELL, GOOD): [WRONG_ELSEWHERE]}, files={"gfxA/attn_fwd.txtdb": wide})
+    before = make_bench(tmp_path / "before")
+    done = made.tune("--all", "--compare", str(before.root))
+    assert (done.code, "worse than before: 1 cell" in done.out) == (1, True)
+    assert "BLOCK_M 16→64, not valid: wrong_result (wrong at 1,1, another shape of its bin)" in done.out
 
 
 def test_each_round_of_the_finalists_has_a_fresh_worker(tmp_path, monkeypatch):

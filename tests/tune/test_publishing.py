@@ -191,7 +191,7 @@ def test_a_comparison_with_an_old_config_that_fails_its_check_says_so_and_is_cle
     done = made.tune("--cells", listed(tmp_path, CELL), "--compare", str(old.root))
     assert done.code == 0
     assert "BLOCK_M 16→64, the old one failed: wrong_result (the error is 1.5 times the tolerance)" in done.out
-    assert "slower than before" not in done.out
+    assert "worse than before" not in done.out
 
 
 def test_a_comparison_with_a_new_config_that_fails_its_check_is_worse(tmp_path):
@@ -200,7 +200,7 @@ def test_a_comparison_with_a_new_config_that_fails_its_check_is_worse(tmp_path):
     done = made.tune("--cells", listed(tmp_path, CELL), "--compare", str(old.root))
     assert done.code == 1
     assert "BLOCK_M 16→64, not valid: wrong_result (the error is 1.5 times the tolerance)" in done.out
-    assert "slower than before: 1 cell" in done.out
+    assert "worse than before: 1 cell" in done.out
 
 
 def test_runs_that_end_at_once_wait_for_each_other(tmp_path):

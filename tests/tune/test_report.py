@@ -22,6 +22,7 @@ from tests.review.hostile import HOSTILE, MARKS
 from tests.review.test_page import Reader
 from txtdb.model.evidence import Block, CellEvidence, Entrant, Evidence, Measured, Status
 from txtdb.model.schema import ArchSchema
+from txtdb.tune.comparison import Found, change_words, counted, found_in, is_worse
 from txtdb.tune.report import headline, report_page
 from txtdb.tune.report_map import gain_maps
 from txtdb.tune.report_plot import MAX_POINTS, block_values, race_lines
@@ -108,6 +109,52 @@ def test_a_map_shows_the_gains_where_they_are() -> None:
     ]  # fmt: skip
 
 
+@cache
+def the_comparison() -> Evidence:
+    """Four cells: what is there now is faster, slower than the bar, a little slower, and not valid."""
+    cells = [
+        raced({"a": 20, "b": 10}, incumbent="a", noise=1e-5),
+        raced({"a": 10, "b": 11}, at=(64, 128), incumbent="a", noise=1e-5),
+        raced({"a": 10, "b": 10.2}, at=(128, 128), incumbent="a", noise=1e-5),
+        raced({"a": 10, "b": 10}, at=(128, 256), incumbent="a", failing={"b": Status.WRONG_RESULT}),
+    ]
+    return run_of([decided(replace(cell, publish=False)) for cell in cells])
+
+
+def test_a_comparison_tells_what_is_faster_and_what_is_slower() -> None:
+    page = report_page(the_comparison(), arch_schema())
+    told = headline(the_comparison())
+    assert told.startswith("4 cells compared: 1 faster, 2 slower (1 by the bar or more), 1 broken; ")
+    assert "<h1>Comparison " in page
+    assert "nothing was replaced" in page and "the winner replaces it" not in page
+    overview = page[page.index('id="overview"') : page.index("</table>", page.index('id="overview"'))]
+    found = re.findall(r'class="chip (\w+)">\1<', overview)
+    assert found == ["faster", "slower", "slower", "broken"]
+    assert re.findall(r"<td>([+−][\d.]+)\u00a0%</td>", overview) == ["−50.00", "+10.00", "+2.00"]
+    assert overview.count("BLOCK_M 32→64 num_warps 2→4") == 4
+    assert "slower: before and after were compared only; the new config: 10.0 % slower, bar 3.00\u00a0%" in page
+
+
+def test_the_map_of_a_comparison_has_signs_and_frames_losses() -> None:
+    (drawn,) = re.findall(r'<div class="maps">(.*?)</section>', report_page(the_comparison(), arch_schema()), re.DOTALL)
+    found = re.findall(r'<td class="(\w+)"><a href="#(c\d)"[^>]*>(.*?)</a></td>', drawn)
+    assert found[:3] == [("shade5", "c0", "−50.0"), ("loss", "c1", "+10.0"), ("loss", "c2", "+2.0")]
+    assert found[3:] == [("shade0", "c3", "broken")]
+
+
+def test_a_comparison_of_energy_says_energy() -> None:
+    cells = [raced({"a": 20, "b": 10}, incumbent="a"), raced({"a": 10, "b": 11}, at=(64, 128), incumbent="a")]
+    weighed = [decided(replace(cell, publish=False, watts=readings(400, 400))) for cell in cells]
+    assert counted(weighed) == "1 with less energy, 1 with more energy (1 by the bar or more)"
+    assert [change_words(cell)[-6:] for cell in weighed] == ["energy"] * 2
+
+
+def test_where_neither_config_is_valid_nothing_is_worse() -> None:
+    failing = {"a": Status.CRASH, "b": Status.CRASH}
+    cell = decided(replace(raced({"a": 10, "b": 10}, incumbent="a", failing=failing), publish=False))
+    assert (found_in(cell), is_worse(cell)) == (Found.FAILED, False)
+
+
 def test_maps_tell_functionals_apart_by_the_keys_in_which_they_differ() -> None:
     cell = raced({"a": 20, "b": 10}, incumbent="a")
     first, *same = cell.functional
@@ -132,7 +179,7 @@ def test_a_decision_is_told_with_gain_bar_and_floor() -> None:
     assert decision.floor_pct is not None
     words = f"gain {decision.gain_pct:.2f}\u00a0%, bar 3.00\u00a0%, noise floor {decision.floor_pct:.2f}\u00a0%"
     assert words in sections(the_page())[0]
-    assert "BLOCK_M 32→64, num_warps 2→4" in the_page()
+    assert "BLOCK_M 32→64 num_warps 2→4" in the_page()
 
 
 def test_the_contract_device_software_and_policy_are_there() -> None:

@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,6 +17,9 @@ from zlib import crc32
 import pytest
 
 from tests.tune.bench import CELLS, CONFIGS, TABLE, Bench, listed, make_bench
+from txtdb.tune import job
+from txtdb.tune.measuring import Measurer
+from txtdb.tune.session import run_session
 
 TEN = CELLS[:10]
 TIMES = {cell: {(64, 2): 700.0 + place} for place, cell in enumerate(TEN) if place % 2 == 0}
@@ -323,3 +328,28 @@ def test_a_comparison_measures_although_a_race_knows_both(tmp_path):
     assert made.tune("--cells", listed(tmp_path, CELLS[0])).code == 0
     assert made.tune("--all", "--compare", str(before.root), "--name", "compared").code == 0
     assert len(list(made.journals.glob("*.journal"))) == 2
+
+
+def test_runs_that_share_a_journal_have_conditions_of_their_own(tmp_path, monkeypatch) -> None:
+    """A second run over the first one's patch, with more candidates: same identity, another start and end."""
+    readings = count()
+    monkeypatch.setattr(Measurer, "conditions", lambda self: {"celsius": next(readings)})
+    made, cells = make_bench(tmp_path, TIMES), listed(tmp_path, *TEN[:2])
+    assert made.tune("--cells", cells, "--name", "first").code == 0
+    assert made.tune("--cells", cells, "--name", "second").code == 0
+    made.journal()  # one, of both
+    ends = {name: [made.evidence(name)["device"][when] for when in ("start", "end")] for name in ("first", "second")}
+    assert ends == {"first": [{"celsius": 0}, {"celsius": 1}], "second": [{"celsius": 2}, {"celsius": 3}]}
+
+
+def test_a_run_that_goes_on_keeps_its_start(tmp_path, monkeypatch) -> None:
+    readings = count()
+    monkeypatch.setattr(Measurer, "conditions", lambda self: {"celsius": next(readings)})
+    made, cells = make_bench(tmp_path, TIMES), listed(tmp_path, *TEN)
+    monkeypatch.setattr(job, "run_session", lambda *given: replace(run_session(*given), stopped=True))
+    assert "stopped: the same command goes on from here" in made.tune("--cells", cells).out
+    assert "end" not in made.evidence()["device"]
+    monkeypatch.undo()
+    monkeypatch.setattr(Measurer, "conditions", lambda self: {"celsius": next(readings)})
+    assert made.tune("--cells", cells).code == 0
+    assert made.evidence()["device"] == {**made.evidence()["device"], "start": {"celsius": 0}, "end": {"celsius": 1}}

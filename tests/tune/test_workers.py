@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -94,13 +96,12 @@ def test_a_shield_costs_a_candidate_next_to_nothing(tmp_path, closing):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 def test_a_shield_that_was_just_sent_a_signal_has_fallen(tmp_path, closing, number):
-    """Though it may not be gone yet, and its worker goes on."""
+    """Though it may not be gone yet."""
     worker = closing(Worker(device(tmp_path), shielded=True))
     worker.ready()
     assert not worker.fell()
     os.kill(worker._process.pid, number)
     assert worker.fell()
-    assert worker.ask(request_of("check", TASK, {"BLOCK_M": 64, "num_warps": 4}), 20)
 
 
 @pytest.mark.parametrize("ask", ["check", "confirm", "time"])
@@ -322,3 +323,119 @@ def test_why_power_is_no_graphs_is_logged_once_for_each_reason(monkeypatch, capl
 def test_a_fault_that_is_told_as_ok_is_a_crash():
     fault = CandidateFault(Status.OK, "nothing")
     assert (fault.status, fault.detail) == (Status.CRASH, "a fault was told as ok: nothing")
+
+
+HOSTILE = """
+import os, signal, time
+from pathlib import Path
+from txtdb.tune.device import DeviceFacts
+class Hostile:
+    def __init__(self, folder): self.folder = Path(folder)
+    def note(self): (self.folder / str(os.getpid())).touch()
+    def facts(self, iface): return DeviceFacts({}, {}, {}, "")
+    def compile(self, task, config): pass
+    def check(self, task, config): self.note(); return getattr(self, config["does"])()
+    def good(self): return 0.0
+    def write(self):
+        for end in range(3, 30):
+            try: os.write(end, b"not an answer\\n")
+            except OSError: pass
+        time.sleep(60)
+    def list_(self):
+        for end in range(3, 30):
+            try: os.write(end, b"[1]\\n")
+            except OSError: pass
+    def leave(self):
+        if not os.fork():
+            os.setsid()
+            self.note()
+        time.sleep(60)
+    def die(self):
+        if not os.fork():
+            os.setsid()
+            self.note()
+            time.sleep(60)
+        os.abort()
+    def stop(self): os.killpg(0, signal.SIGSTOP)
+    confirm = check
+    def time(self, task, config, warm_up, calls, number): return [1.0] * calls
+    def throttled(self): return False
+def hostile(text):
+    return Hostile(text)
+"""
+
+
+@pytest.fixture
+def hostile(installed, tmp_path):
+    """A device whose candidates do what their config says. Whatever they leave is ended."""
+    site, folder = tmp_path / "site", tmp_path / "processes"
+    folder.mkdir()
+    (site / "hostile_device.py").write_text(HOSTILE, encoding="utf-8")
+    points = site / "printing-1.dist-info" / "entry_points.txt"
+    points.write_text(f"{points.read_text()}hostile = hostile_device:hostile\n", encoding="utf-8")
+    yield folder
+    for path in folder.iterdir():
+        with suppress(ProcessLookupError):
+            os.kill(int(path.name), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("does", ["write", "list_"])
+def test_what_is_no_answer_costs_the_candidate_that_wrote_it(hostile, closing, does):
+    measurer = closing(Measurer(f"hostile:{hostile}", replace(RUN, retries=0)))
+    with pytest.raises(CandidateFault, match="something else wrote where answers are expected") as raised:
+        measurer.check(TASK, {"does": does})
+    assert raised.value.status is Status.CRASH
+    assert measurer.check(TASK, {"does": "good"}) == 0.0
+
+
+@pytest.mark.parametrize("shielded", [False, True])
+@pytest.mark.parametrize(("does", "status"), [("leave", Status.TIMEOUT), ("die", Status.CRASH)])
+def test_what_a_candidate_leaves_behind_does_not_hold_the_tuner(hostile, closing, does, status, shielded):
+    """A process in a session of its own outlives the group, and holds the pipe that answers come by."""
+    run = replace(RUN, retries=0, call_limit_s=1.5)
+    measurer = closing(Measurer(f"hostile:{hostile}", run, shielded))
+    measurer.check(TASK, {"does": "good"})
+    start = time.monotonic()
+    with pytest.raises(CandidateFault) as raised:
+        measurer.check(TASK, {"does": does})
+    assert (raised.value.status, time.monotonic() - start < 10) == (status, True)
+    assert measurer.check(TASK, {"does": "good"}) == 0.0
+
+
+@pytest.mark.parametrize("shielded", [False, True])
+def test_a_process_serves_no_more_than_its_batch(hostile, closing, shielded):
+    measurer = closing(Measurer(f"hostile:{hostile}", replace(RUN, batch=2), shielded))
+    for _ in range(5):
+        measurer.check(TASK, {"does": "good"})
+    assert len(list(hostile.iterdir())) == 3
+
+
+TUNING = """
+import sys
+from txtdb.evidence.policy import Run
+from txtdb.tune.device import Task
+from txtdb.tune.measuring import Measurer
+task = Task("attn_fwd", "gfxA", {"head_dim": 64}, {"seqlen_q": 64, "seqlen_k": 64})
+Measurer(sys.argv[1], Run(call_limit_s=60), shielded=sys.argv[2] == "True").check(task, {"does": "stop"})
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a stopped process with its parent")
+@pytest.mark.parametrize("shielded", [False, True])
+def test_a_stopped_candidate_ends_with_a_tuner_that_was_killed(hostile, shielded):
+    tuner = subprocess.Popen([sys.executable, "-c", TUNING, f"hostile:{hostile}", str(shielded)])
+    until(lambda: any(stopped(path.name) for path in hostile.iterdir()))
+    tuner.kill()
+    tuner.wait()
+    until(lambda: not any(Path("/proc", path.name).exists() for path in hostile.iterdir()))
+
+
+def stopped(process: str) -> bool:
+    return Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def until(holds) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)

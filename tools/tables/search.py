@@ -1,7 +1,8 @@
 """Functionals → compiled candidates: the most promising are compiled until the best one is a compiled one.
 
 Before it is compiled, a candidate is ranked by an estimate of its registers; afterwards by what its image needs. So the
-work is a few images a functional, not the whole field, and no config is chosen that was not compiled.
+work is a few images a functional, not the whole field, and no config is chosen that was not compiled. Where all of
+these spill, those that are thought to need the fewest registers are compiled as well: the estimate may be wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from txtdb.model.schema import ArchSchema
 from txtdb.model.values import Functional
 
 Say = Callable[[str], None]
+
+# Compiled for a functional whose images all spill. Where the whole field was compiled to see (gfx1100, 16 bit, head dim
+# 128), every candidate that does not spill is among so many.
+FRUGAL = 8
 
 
 @dataclass
@@ -86,6 +91,19 @@ class Search:
         most = max(range(len(open_)), key=lambda row: (wins[row], -open_[row]))
         return [open_[most]] if wins[most] else []
 
+    def frugal(self) -> list[int]:
+        """The candidates to compile besides where every image spills: by the fewest estimated registers, one stage."""
+        if (self.need().spills[self.compiled()] == 0).any():
+            return []
+        held = estimate(self.device, self.problem, self.configs)
+        least = int(min(config["num_stages"] for config in self.configs))
+        open_ = [
+            place
+            for place, config in enumerate(self.configs)
+            if place not in self.results and config["num_stages"] == least
+        ]
+        return sorted(open_, key=lambda place: (held.registers[place] + held.spills[place], place))[:FRUGAL]
+
 
 def make_search(
     arch: Arch, arch_schema: ArchSchema, functional: Functional, device: Device, target: Target, kernels: Sources
@@ -117,9 +135,15 @@ def run(searches: Sequence[Search], shop: Workshop, say: Say) -> None:
     for number in range(max(trust(search.device).rounds for search in searches) if searches else 0):
         wanted = [(search, place) for search in searches for place in search.hopeful()]
         if not wanted:
-            return
-        made = compile_specs([search.specs[place] for search, place in wanted], shop)
-        say(f"round {number + 1}: {len(wanted)} candidates, {made.fresh} compiled in {made.seconds:.0f} s of compilers")
-        for search, place in wanted:
-            result = made.results[search.specs[place]]
-            search.results[place] = judged(result, search.arch.lds_bytes)
+            break
+        _compile(f"round {number + 1}", wanted, shop, say)
+    _compile("where all spill", [(search, place) for search in searches for place in search.frugal()], shop, say)
+
+
+def _compile(name: str, wanted: Sequence[tuple[Search, int]], shop: Workshop, say: Say) -> None:
+    if not wanted:
+        return
+    made = compile_specs([search.specs[place] for search, place in wanted], shop)
+    say(f"{name}: {len(wanted)} candidates, {made.fresh} compiled in {made.seconds:.0f} s of compilers")
+    for search, place in wanted:
+        search.results[place] = judged(made.results[search.specs[place]], search.arch.lds_bytes)

@@ -375,11 +375,14 @@ class CellRun:
     def _is_confirmed(self, measured: Measured, decision: Decision) -> bool:
         """Whether what a decision leaves in the cell is right in all of its bin: a new config, or one that stays.
 
-        One that turned out wrong is out, and the cell has to be decided again.
+        A comparison leaves what is there now, which is not the incumbent. One that turned out wrong is out, and the
+        cell has to be decided again.
         """
         config = stands_for(CellEvidence(measured, decision))
-        name = None if config is None else self._names[config]
-        return name is None or not self._log.is_right(name) or self._confirm(name)
+        names = frozenset({self._names[config]} if config is not None else ())
+        if not measured.publish:
+            names = self._field - self._incumbent
+        return all(self._confirm(name) for name in sorted(names) if self._log.is_right(name))
 
     def _confirm(self, name: str) -> bool:
         if name in self._log.confirmed:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -226,13 +228,13 @@ def perform(
     """Measure and decide. Raises DeviceMissing."""
     if calibration:
         settings = replace(settings, bar_pct=max(settings.bar_pct, calibration.stated["bar_pct"]))
-    tools, arch_schema = instruments, prepared.arch_schema
-    first = _conditions(tools, "start", tools.measurer.conditions)
+    tools, arch_schema, run = instruments, prepared.arch_schema, _run_of(name, prepared)
+    first = _conditions(tools, run, "start", tools.measurer.conditions)
     software = {**tools.facts.software, **_sources(tools, prepared)}
-    clocks = _conditions(tools, "clocks", lambda: tools.clocks) if tools.clocks else {}
+    clocks = _conditions(tools, run, "clocks", lambda: tools.clocks) if tools.clocks else {}
     session = run_session(arch_schema, prepared.plans, settings, tools.journal, tools.measurer, tools.watcher)
     planned = len(prepared.plans)
-    last = {} if session.stopped else _conditions(tools, "end", tools.measurer.conditions)
+    last = {} if session.stopped else _conditions(tools, run, "end", tools.measurer.conditions)
     facts = replace(tools.facts, device={**tools.facts.device, **clocks, **first, **last}, software=software)
     evidence = evidence_of(arch_schema, name, planned, settings, facts, calibration, session)
     return Report(evidence, session.stopped, settings.publish and not session.stopped)
@@ -276,13 +278,20 @@ def _sources(tools: Instruments, prepared: Prepared) -> dict[str, Any]:
     return {SOURCES_FACT: found} if found else {}
 
 
-def _conditions(tools: Instruments, when: str, ask: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+def _run_of(name: str, prepared: Prepared) -> str:
+    """What tells runs apart that share a journal: a run that goes on has the same name, cells and candidates."""
+    plans = [[plan.cell.functional, plan.cell.at, plan.candidates, plan.incumbent] for plan in prepared.plans]
+    return sha256(json.dumps([name, plans], separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def _conditions(tools: Instruments, run: str, when: str, ask: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Clocks and temperatures at the start or end of a run, by that name: those of the first time that it got there."""
-    known = [record for record in tools.journal.records if record["is"] == "conditions" and record["when"] == when]
-    if not known:
-        known = [{"is": "conditions", "cell": "", "when": when, "found": dict(ask())}]
-        tools.journal.append(known[0])
-    return {when: known[0]["found"]} if known[0]["found"] else {}
+    key = {"is": "conditions", "cell": "", "run": run, "when": when}
+    known = next((record["found"] for record in tools.journal.records if key.items() <= record.items()), None)
+    found = known or dict(ask())
+    if found and not known:
+        tools.journal.append({**key, "found": found})
+    return {when: found} if found else {}
 
 
 def keep_evidence(path: Path, evidence: Evidence, prepared: Prepared) -> None:

@@ -122,8 +122,8 @@ class Measurer:
 
     def check(self, task: Task, config: Config, notes: Notes | None = None) -> float:
         """The largest error of a candidate's results, in units of the tolerance; it may be NaN."""
-        if self._served >= self._run.batch and not self._shielded:
-            self.fresh()
+        if self._served >= self._run.batch:
+            self._renew()
         self._served += 1
         return float(self._ask(request_of("check", task, config), self._run.call_limit_s, notes))
 
@@ -173,6 +173,12 @@ class Measurer:
         self._worker, self._served, self._shielded = None, 0, False
         self._prepared.clear()
 
+    def _renew(self) -> None:
+        """Let the next candidate have a new process, behind a shield if this one is."""
+        shielded = self._shielded
+        self.fresh()
+        self._shielded = shielded
+
     def shield(self) -> None:
         """Let the next candidates have a process that stands below another one."""
         if not self._shielded:
@@ -189,8 +195,7 @@ class Measurer:
         raise AssertionError("the last attempt returns or raises")
 
     def _once(self, request: Mapping[str, Any], limit_s: float, notes: Notes | None) -> Any:
-        shielded = self._shielded
-        worker = self._worker = self._worker or Worker(self._device, shielded, measures=True)
+        worker = self._worker = self._worker or Worker(self._device, self._shielded, measures=True)
         worker.ready()
         try:
             self._prepare(worker, request)
@@ -200,8 +205,7 @@ class Measurer:
         except CandidateFault as fault:
             # Whatever else is wrong with it: the next candidate must not be taken for the one that ended that process.
             if fault.status in (Status.CRASH, Status.TIMEOUT) or worker.fell():
-                self.fresh()
-                self._shielded = shielded
+                self._renew()
             raise
         return value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,18 @@ from typing import Any
 from txtdb.evidence.watts import usable_watts
 from txtdb.model.evidence import CellEvidence, Decision, Entrant, Evidence, Measured, Outcome, Reason, Status
 from txtdb.model.schema import Schema
-from txtdb.model.table import ConfigValues, functional_text
-from txtdb.model.values import Functional, print_value
+from txtdb.model.table import functional_text
+from txtdb.model.values import Functional
+from txtdb.tune.comparison import (
+    Found,
+    change_words,
+    changed_fields,
+    counted,
+    found_in,
+    is_comparison,
+    is_worse,
+    sides_of,
+)
 from txtdb.tune.fields import Cell, CellPlan
 from txtdb.wording import plural
 
@@ -129,34 +138,14 @@ def cell_text(schema: Schema, cell: CellEvidence) -> str:
     return f"{change}{_gain_text(decision) or ', where there was none'}"
 
 
-def slowdown_pct(cell: CellEvidence) -> float | None:
-    """By how much the new config of a comparison is slower than the old one, negative where it is faster.
-
-    None where either is not valid.
-    """
-    decision = cell.decision
-    if decision.winner != decision.incumbent:
-        return None if decision.gain_pct is None else -decision.gain_pct
-    others = [100 * math.expm1(one.slower) for one in decision.standings if one.entrant != decision.incumbent]
-    return others[0] if others else None
-
-
 def _compared_text(schema: Schema, cell: CellEvidence) -> str:
-    measured, incumbent = cell.measured, cell.decision.incumbent
-    assert incumbent is not None, "a comparison has an old config"
-    old = measured.entrants[incumbent]
-    new = next(entrant for number, entrant in enumerate(measured.entrants) if number != incumbent)
-    change, slower = changed_fields(schema, old.config, new.config), slowdown_pct(cell)
-    if slower is None and _new_is_valid(cell):
-        return f"{change}, the old one failed: {_failure(old)}"
-    if slower is None:
-        return f"{change}, not valid: {_failure(new)}"
-    return f"{change}, {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
-
-
-def _new_is_valid(cell: CellEvidence) -> bool:
-    """Whether the new config of a comparison won: it does so without a gain over an old one that is not valid."""
-    return cell.decision.winner != cell.decision.incumbent
+    sides, found = sides_of(cell), found_in(cell)
+    change = changed_fields(schema, sides.old.config, sides.new.config)
+    if found is Found.MENDED:
+        return f"{change}, the old one failed: {_failure(sides.old)}"
+    if found is Found.BROKEN:
+        return f"{change}, not valid: {_failure(sides.new)}"
+    return f"{change}, {change_words(cell)}"
 
 
 def _failure(entrant: Entrant) -> str:
@@ -170,15 +159,6 @@ def _gain_text(decision: Decision) -> str:
     if decision.gain_pct is None or decision.floor_pct is None or decision.winner == decision.incumbent:
         return ""
     return f", gain {decision.gain_pct:.1f} % ± {decision.floor_pct:.1f}"
-
-
-def changed_fields(schema: Schema, old: ConfigValues | None, new: ConfigValues) -> str:
-    """The fields in which two configs differ: `BLOCK_N 32→64 num_warps 4→8`; all of them where there is no old one."""
-    if old is None:
-        return " ".join(f"{n}={print_value(value)}" for n, value in zip(schema.field_names, new, strict=True))
-    triples = zip(schema.field_names, old, new, strict=True)
-    changes = (f"{n} {print_value(before)}→{print_value(after)}" for n, before, after in triples if before != after)
-    return " ".join(changes) or "unchanged"
 
 
 def _fault_text(measured: Measured) -> str:
@@ -202,7 +182,7 @@ class Summary:
     """A run in numbers.
 
     `worse` counts cells that a comparison found not valid any more, or slower by the bar or more; `functionals` tells
-    for each functional what its cells came to.
+    for each functional what its cells came to; `compared` is what a comparison found, empty for another run.
     """
 
     planned: int
@@ -213,6 +193,7 @@ class Summary:
     total_s: float
     dropped: int
     worse: int
+    compared: str
 
     @property
     def is_clean(self) -> bool:
@@ -237,7 +218,8 @@ def summary_of(evidence: Evidence) -> Summary:
         state=evidence.state,
         total_s=sum(cell.decision.total_ns for cell in evidence.cells) / 1e9,
         dropped=sum(cell.measured.dropped for cell in evidence.cells),
-        worse=sum(map(_is_worse, evidence.cells)),
+        worse=sum(map(is_worse, evidence.cells)),
+        compared=counted(evidence.cells) if is_comparison(evidence) else "",
     )
 
 
@@ -247,29 +229,17 @@ def _tried(cell: CellEvidence) -> Iterator[Entrant]:
     return (one for one in cell.measured.entrants if not (is_open and one.status is Status.NOT_RUN))
 
 
-def _is_worse(cell: CellEvidence) -> bool:
-    """Whether the new config of a comparison is not valid, or slower by the bar or more.
-
-    One that is valid is no worse than an old one that is not.
-    """
-    if cell.decision.reason is not Reason.COMPARED_ONLY:
-        return False
-    slower = slowdown_pct(cell)
-    if slower is None:
-        return not _new_is_valid(cell)
-    return slower >= (cell.decision.bar_pct or 0.0)
-
-
 def summary_lines(schema: Schema, summary: Summary) -> Iterator[str]:
     """The end of a run, for people."""
     counts = summary.outcomes
-    yield f"{summary.state}: {counts[Outcome.PUBLISHED]} published, {counts[Outcome.RETAINED]} kept"
+    outcome = f"{counts[Outcome.PUBLISHED]} published, {counts[Outcome.RETAINED]} kept"
+    yield f"{summary.state}: {summary.compared or outcome}"
     if counts[Outcome.FAILED]:
         yield f"no valid candidate: {_counted(counts[Outcome.FAILED], 'cell')}"
     if counts[Outcome.UNMEASURED]:
         yield f"not measured: {_counted(counts[Outcome.UNMEASURED], 'cell')}"
     if summary.worse:
-        yield f"slower than before: {_counted(summary.worse, 'cell')}"
+        yield f"worse than before: {_counted(summary.worse, 'cell')}"
     faults = {status: number for status, number in summary.statuses.items() if number and status is not Status.OK}
     if faults:
         yield f"faults: {', '.join(f'{number} {status}' for status, number in faults.items())}"

@@ -21,6 +21,15 @@ from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import config_text
 from txtdb.model.values import print_value, print_values
 from txtdb.review.markup import Markup, content_policy, element, join
+from txtdb.tune.comparison import (
+    change_words,
+    changed_fields,
+    counted,
+    found_in,
+    is_comparison,
+    sides_of,
+    slowdown_pct,
+)
 from txtdb.tune.report_map import gain_maps
 from txtdb.tune.report_plot import Lines, race_lines, race_plot
 from txtdb.wording import plural
@@ -28,6 +37,12 @@ from txtdb.wording import plural
 _TEMPLATES = Path(__file__).parent / "templates"
 _NS_PER_US = 1e3
 _NS_PER_S = 1e9
+
+# What the incumbent of a race is, by whether the run only compared.
+_RULES = {
+    False: "Where the incumbent ends above the bar, the winner replaces it.",
+    True: "The incumbent is what was there before; nothing was replaced.",
+}
 
 REASON_WORDS: dict[Reason, str] = {
     Reason.GAIN: "the gain reaches the bar",
@@ -45,7 +60,8 @@ REASON_WORDS: dict[Reason, str] = {
 def report_page(evidence: Evidence, schema: ArchSchema) -> str:
     """The whole page. `schema` is that of the evidence's interface, on its arch."""
     script, style = _template("report.js"), _template("report.css")
-    title = f"Tuning run {evidence.name}: {evidence.iface} on {evidence.arch}"
+    compares = is_comparison(evidence)
+    title = f"{'Comparison' if compares else 'Tuning run'} {evidence.name}: {evidence.iface} on {evidence.arch}"
     cells = [_Cell(number, cell, schema.schema) for number, cell in enumerate(evidence.cells)]
     return Template(_template("report.html")).substitute(
         title=join(title),
@@ -55,9 +71,10 @@ def report_page(evidence: Evidence, schema: ArchSchema) -> str:
         headline=join(headline(evidence)),
         run=join(*_run(evidence)),
         maps=gain_maps(evidence.cells, schema.schema),
-        overview=_overview(cells, schema.schema),
+        overview=_overview(cells, schema.schema, compares),
         races=join(*(cell.section() for cell in cells)),
         measure="energy" if any(cell.measured.watts for cell in evidence.cells) else "time",
+        rule=_RULES[compares],
     )
 
 
@@ -66,7 +83,11 @@ def headline(evidence: Evidence) -> str:
     counts = Counter(cell.decision.outcome for cell in evidence.cells)
     outcomes = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome])
     planned, total = evidence.planned, sum(cell.decision.total_ns for cell in evidence.cells) / _NS_PER_S
-    words = f"{planned:,} {plural(planned, 'cell')}: {outcomes or 'none measured'}"
+    cells = f"{planned:,} {plural(planned, 'cell')}"
+    if is_comparison(evidence):
+        words = f"{cells} compared: {counted(evidence.cells)}"
+    else:
+        words = f"{cells}: {outcomes or 'none measured'}"
     return f"{words}; {total:,.1f} s of device time in all samples."
 
 
@@ -115,9 +136,10 @@ def _plain_text(value: object) -> str:
     return "–" if value is None or value == {} else str(value)
 
 
-def _overview(cells: Sequence[_Cell], schema: Schema) -> Markup:
+def _overview(cells: Sequence[_Cell], schema: Schema, compares: bool) -> Markup:
     """One row a cell. What all cells share stands above, and a figure that none has is left out."""
-    titles = ("", *schema.key_names, *schema.axis_names, "outcome", "gain", "bar", "floor", "candidates", "from → to")
+    figures = ("found", "change") if compares else ("outcome", "gain")
+    titles = ("", *schema.key_names, *schema.axis_names, *figures, "bar", "floor", "candidates", "from → to")
     rows = [cell.overview_cells() for cell in cells]
     columns = list(zip(*rows, strict=True)) or [()] * len(titles)
     keys = range(1, 1 + len(schema.key_names) + len(schema.axis_names))
@@ -145,12 +167,24 @@ class _Cell:
         measured, decision = self._measured, self._decision
         link = element("a", f"{self._number + 1}", href=f"#c{self._number}", aria_label=f"cell {self._number + 1}")
         texts = [*map(print_value, (*measured.functional, *measured.at))]
-        figures = (percent(decision.gain_pct), percent(decision.bar_pct), percent(decision.floor_pct))
-        return [link, *texts, _chip(decision.outcome), *figures, f"{len(measured.entrants):,}", self._change()]
+        figures = (self._figure_of_change(), percent(decision.bar_pct), percent(decision.floor_pct))
+        return [link, *texts, _chip(self._found), *figures, f"{len(measured.entrants):,}", self._change()]
+
+    @property
+    def _found(self) -> str:
+        """What became of the cell: an outcome, or how its new config does in a comparison."""
+        return self._decision.outcome if self._measured.publish else found_in(self._cell)
+
+    def _figure_of_change(self) -> str:
+        """The gain; in a comparison what the new config takes more or less, with its sign."""
+        if self._measured.publish:
+            return percent(self._decision.gain_pct)
+        slower = slowdown_pct(self._cell)
+        return f"{'+' if slower and slower > 0 else ''}{percent(slower)}"
 
     def overview_row(self, shown: Sequence[Markup | str]) -> Markup:
         """Its row, of what is shown of all cells."""
-        return element("tr", *(element("td", item) for item in shown), data_outcome=self._decision.outcome)
+        return element("tr", *(element("td", item) for item in shown), data_outcome=self._found)
 
     def section(self) -> Markup:
         """The race of the cell: what was decided, the drawing, and its numbers as a table."""
@@ -158,14 +192,14 @@ class _Cell:
         lines = race_lines(self._cell)
         return element(
             "section",
-            element("h3", f"{self._number + 1}. {self._title()} ", _chip(self._decision.outcome), id=f"{name}-title"),
+            element("h3", f"{self._number + 1}. {self._title()} ", _chip(self._found), id=f"{name}-title"),
             element("p", self.words()),
             self._figure(lines),
             self._details(),
             class_="cell",
             id=name,
             aria_labelledby=f"{name}-title",
-            data_outcome=self._decision.outcome,
+            data_outcome=self._found,
         )
 
     def _title(self) -> str:
@@ -177,8 +211,11 @@ class _Cell:
     def words(self) -> str:
         """The decision in words, with its numbers."""
         decision, measured = self._decision, self._measured
-        parts = [f"{decision.outcome}: {REASON_WORDS[decision.reason]}"]
-        if decision.gain_pct is not None:
+        parts = [f"{self._found}: {REASON_WORDS[decision.reason]}"]
+        if not measured.publish and slowdown_pct(self._cell) is not None:
+            noise = f"bar {percent(decision.bar_pct)}, noise floor {percent(decision.floor_pct)}"
+            parts.append(f"the new config: {change_words(self._cell)}, {noise}")
+        elif decision.gain_pct is not None:
             bar, floor = percent(decision.bar_pct), percent(decision.floor_pct)
             parts.append(f"gain {percent(decision.gain_pct)}, bar {bar}, noise floor {floor}")
         if decision.winner is not None:
@@ -191,16 +228,17 @@ class _Cell:
         return "; ".join(parts) + "."
 
     def _change(self) -> str:
-        """The fields in which the winner differs from the incumbent."""
+        """The fields in which the winner differs from the incumbent, or the new config of a comparison from the old."""
         decision, entrants = self._decision, self._measured.entrants
+        if not self._measured.publish:
+            sides = sides_of(self._cell)
+            return changed_fields(self._schema, sides.old.config, sides.new.config)
         if decision.winner is None or decision.winner == decision.incumbent:
             return ""
         new = entrants[decision.winner].config
         if decision.incumbent is None:
             return f"new: {config_text(self._schema, new)}"
-        old = entrants[decision.incumbent].config
-        fields = zip(self._schema.field_names, old, new, strict=True)
-        return ", ".join(f"{name} {print_value(a)}→{print_value(b)}" for name, a, b in fields if a != b)
+        return changed_fields(self._schema, entrants[decision.incumbent].config, new)
 
     def _config(self, entrant: int) -> str:
         return config_text(self._schema, self._measured.entrants[entrant].config)
@@ -330,5 +368,5 @@ def percent(value: float | None) -> str:
     return _figure(value, "{:.2f}\u00a0%").replace("-", "−")
 
 
-def _chip(outcome: Outcome) -> Markup:
-    return element("span", outcome, class_=f"chip {outcome}")
+def _chip(found: str) -> Markup:
+    return element("span", found, class_=f"chip {found}")

@@ -1,4 +1,7 @@
-"""Maps of a run: for each functional the gains of its cells on their grid, each cell a link to its race."""
+"""Maps of a run: for each functional the gains of its cells on their grid, each cell a link to its race.
+
+Of a comparison: how much more or less the new configs take.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,36 @@ from txtdb.model.evidence import CellEvidence, Outcome
 from txtdb.model.schema import Schema
 from txtdb.model.values import Functional, print_value
 from txtdb.review.markup import Markup, element, join
+from txtdb.tune.comparison import found_in, slowdown_pct
 
 # Shades of the largest gain, the darkest last.
 SHADES = 5
 _WORDS = {Outcome.RETAINED: "kept", Outcome.FAILED: "failed", Outcome.UNMEASURED: "–"}
-_LEGEND = (
-    "Gains in percent, shaded by the largest one; “kept”: what was there stays. Each leads to its race. "
-    "Rows are {rows}, columns {columns}."
+_GAINS = "Gains in percent, shaded by the largest one; “kept”: what was there stays."
+_CHANGES = (
+    "How much more (+) or less (−) the new configs take, in percent; gains are shaded by the largest, losses framed."
 )
+_LEGEND = " Each leads to its race. Rows are {rows}, columns {columns}."
 
 # (number of the cell in the run, the cell)
 _Numbered = tuple[int, CellEvidence]
 
 
 def gain_maps(cells: Sequence[CellEvidence], schema: Schema) -> Markup:
-    """One map a functional, in the order of the run. Nothing for a run without gains, or without two axes."""
-    gains = [cell.decision.gain_pct or 0.0 for cell in cells if cell.decision.outcome is Outcome.PUBLISHED]
-    largest = max(gains, default=0.0)
-    if len(schema.axis_names) != 2 or largest <= 0:
+    """One map a functional, in the order of the run. Nothing for a run without changes, or without two axes."""
+    largest = max(map(_gain, cells), default=0.0)
+    compares = any(not cell.measured.publish for cell in cells)
+    if len(schema.axis_names) != 2 or (largest <= 0 and not compares):
         return join()
     groups: dict[Functional, list[_Numbered]] = {}
     for number, cell in enumerate(cells):
         groups.setdefault(cell.measured.functional, []).append((number, cell))
     rows, columns = schema.axis_names
-    legend = element("p", _LEGEND.format(rows=rows, columns=columns), class_="quiet")
+    told, title = (_CHANGES, "Changes") if compares else (_GAINS, "Gains")
+    legend = element("p", told + _LEGEND.format(rows=rows, columns=columns), class_="quiet")
     titles = _titles(list(groups), schema)
     maps = (_map(titles[functional], own, largest) for functional, own in groups.items())
-    return element("section", element("h2", "Gains"), legend, element("div", *maps, class_="maps"), aria_label="Gains")
+    return element("section", element("h2", title), legend, element("div", *maps, class_="maps"), aria_label=title)
 
 
 def _titles(functionals: Sequence[Functional], schema: Schema) -> dict[Functional, str]:
@@ -54,7 +60,7 @@ def _map(title: str, cells: Sequence[_Numbered], largest: float) -> Markup:
         for row in rows
     )
     table = element("table", element("caption", title), element("thead", head), element("tbody", *body))
-    return element("div", table, class_="wide", tabindex="0", role="region", aria_label=f"Gains, {title}")
+    return element("div", table, class_="wide", tabindex="0", role="region", aria_label=title)
 
 
 def _row(cells: Sequence[_Numbered | None], largest: float) -> Iterator[Markup]:
@@ -64,19 +70,30 @@ def _row(cells: Sequence[_Numbered | None], largest: float) -> Iterator[Markup]:
         else:
             number, cell = found
             link = element("a", _text(cell), href=f"#c{number}", aria_label=f"cell {number + 1}: {_text(cell)}")
-            yield element("td", link, class_=f"shade{_shade(cell, largest)}")
+            yield element("td", link, class_=_shade(cell, largest))
 
 
 def _text(cell: CellEvidence) -> str:
     decision = cell.decision
+    if not cell.measured.publish:
+        slower = slowdown_pct(cell)
+        return found_in(cell) if slower is None else f"{slower:+.1f}".replace("-", "−")
     if decision.outcome is not Outcome.PUBLISHED:
         return _WORDS[decision.outcome]
     return "new" if decision.gain_pct is None else f"{decision.gain_pct:.1f}"
 
 
-def _shade(cell: CellEvidence, largest: float) -> int:
-    """0 for a cell without a gain, else 1 to SHADES."""
-    gain = cell.decision.gain_pct or 0.0
-    if cell.decision.outcome is not Outcome.PUBLISHED or gain <= 0:
-        return 0
-    return min(SHADES, 1 + int(SHADES * gain / largest))
+def _gain(cell: CellEvidence) -> float:
+    """Percent; negative for what a comparison found slower, 0 where there is none."""
+    if not cell.measured.publish:
+        return -(slowdown_pct(cell) or 0.0)
+    published = cell.decision.outcome is Outcome.PUBLISHED
+    return max(cell.decision.gain_pct or 0.0, 0.0) if published else 0.0
+
+
+def _shade(cell: CellEvidence, largest: float) -> str:
+    """A class for a cell: by its gain, or that it is a loss."""
+    gain = _gain(cell)
+    if gain < 0:
+        return "loss"
+    return f"shade{min(SHADES, 1 + int(SHADES * gain / largest)) if gain else 0}"

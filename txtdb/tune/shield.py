@@ -8,10 +8,20 @@ open files, which the command does not get. Run as a file, by a Python that look
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def end_with_parent() -> None:
+    """Have this process killed when the one that started it is gone, even while it is stopped. Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _answer(asked: int, answers: int) -> None:
@@ -21,6 +31,7 @@ def _answer(asked: int, answers: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run the command; its exit code. A signal that ended it ends this process too."""
+    end_with_parent()
     asked, answers, *command = arguments
     worker = subprocess.Popen(command)
     threading.Thread(target=_answer, args=(int(asked), int(answers)), daemon=True).start()

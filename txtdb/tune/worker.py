@@ -23,6 +23,7 @@ from typing import IO, Any
 from txtdb.model.evidence import Reading, Status
 from txtdb.tune.device import CandidateFault, Config, Device, Task
 from txtdb.tune.devices import DeviceMissing, open_device
+from txtdb.tune.shield import end_with_parent
 
 # How much longer than its limit a request lives when nobody ends it: the tuner is gone, or its signal was lost.
 _GRACE_S = 5.0
@@ -31,6 +32,7 @@ MEASURE = "--measure"
 
 def main(arguments: list[str]) -> int:
     """Serve until the input ends; the exit code is 2 where there is no device."""
+    end_with_parent()
     requests, answers = _own_pipes()
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, lines), daemon=True).start()

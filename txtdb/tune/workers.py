@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +24,10 @@ from txtdb.tune.worker import MEASURE
 START_LIMIT_S = 300.0
 # The process above a worker answers within this, unless it is gone or stopped.
 _ECHO_S = 1.0
+# So often is a process looked for whose pipe says nothing: one that it started may keep the pipe open.
+_LOOK_S = 0.2
+# No answer is longer: a hundred thousand times have some 2 MB.
+_MOST_BYTES = 1 << 26
 _TAIL = 2000
 _COMMAND = (sys.executable, "-m", "txtdb.tune.worker")
 _SHIELD = (sys.executable, "-S", str(Path(__file__).with_name("shield.py")))
@@ -36,6 +40,17 @@ class WorkerLost(Exception):
         super().__init__(f"{status}: {detail}")
         self.status = status
         self.detail = detail
+
+
+def _reply(line: bytes) -> dict[str, Any] | None:
+    """An answer, or what a worker says at its start; None for what no worker of this package writes."""
+    try:
+        reply = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(reply, dict) or not reply.keys() & {"ready", "missing", "value", "status"}:
+        return None
+    return reply
 
 
 class _Echo:
@@ -79,7 +94,7 @@ class Worker:
 
     def __init__(self, device: str, shielded: bool = False, measures: bool = False) -> None:
         self._device, self.shielded = device, shielded
-        self._is_ready = False
+        self._is_ready = self._killed = False
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (`close` closes it)
         command = [*_COMMAND, device, *([MEASURE] if measures else ())]
         self._echo = _Echo() if shielded else None
@@ -128,30 +143,51 @@ class Worker:
         self._is_ready = True
 
     def _exchange(self, request: Mapping[str, Any] | None, limit_s: float) -> dict[str, Any]:
-        late = threading.Event()
-        timer = threading.Timer(limit_s, self._give_up, [late])
-        timer.daemon = True
-        timer.start()
-        try:
-            line = self._line(request)
-        finally:
-            timer.cancel()
-        if not line.endswith(b"\n"):
-            raise WorkerLost(*((Status.TIMEOUT, f"no answer in {limit_s:g} s") if late.is_set() else self._ending()))
-        reply: dict[str, Any] = json.loads(line)
+        end = time.monotonic() + limit_s
+        if request is not None:
+            self._send(request)
+        line = self._line(end)
+        if line is None:
+            late = time.monotonic() >= end
+            self.kill()
+            raise WorkerLost(*((Status.TIMEOUT, f"no answer in {limit_s:g} s") if late else self._ending()))
+        reply = _reply(line)
+        if reply is None:
+            self.kill()
+            raise WorkerLost(Status.CRASH, f"something else wrote where answers are expected: {line[:80]!r}")
         return reply
 
-    def _line(self, request: Mapping[str, Any] | None) -> bytes:
-        assert self._process.stdin and self._process.stdout
-        if request is not None:
-            with suppress(BrokenPipeError):
-                self._process.stdin.write(json.dumps(request).encode() + b"\n")
-                self._process.stdin.flush()
-        return self._process.stdout.readline()
+    def _send(self, request: Mapping[str, Any]) -> None:
+        assert self._process.stdin
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
 
-    def _give_up(self, late: threading.Event) -> None:
-        late.set()
-        self.kill()
+    def _line(self, end: float) -> bytes | None:
+        """The next line; None when there is none until `end`, or none can come any more.
+
+        The end of the pipe is not waited for: a process that a candidate started may hold it open for ever.
+        """
+        assert self._process.stdout
+        pipe, found = self._process.stdout.fileno(), bytearray()
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        while len(found) < _MOST_BYTES:
+            left = end - time.monotonic()
+            gone = self._is_gone()  # before the pipe is looked at: what was written until then is in it
+            if poll.poll(0 if gone else 1000 * max(min(left, _LOOK_S), 0)):
+                data = os.read(pipe, 1 << 16)
+                found += data
+                if found.endswith(b"\n"):
+                    return bytes(found)
+                if not data:
+                    return None
+            elif gone or left <= 0:
+                return None
+        return None
+
+    def _is_gone(self) -> bool:
+        return self._killed or self._process.poll() is not None
 
     def fell(self) -> bool:
         """Whether the process above the one that works is gone, or does nothing any more."""
@@ -168,6 +204,7 @@ class Worker:
 
     def kill(self) -> None:
         """End the process and what it started; whoever waits for its answer gets none."""
+        self._killed = True
         if self._process.poll() is None or self.shielded:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
