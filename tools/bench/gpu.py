@@ -43,7 +43,9 @@ def parts(root: Path, arch: str, pack: Path, tables: Path, out: Path) -> list[Pa
         Part("right", KERNELS, ("right", *folder)),
         Part("packs", PACKS, (str(pack), str(tables), "--out", str(out / f"packs-{arch}.json"), "--arch", arch)),
         Part("speed", KERNELS, ("speed", *folder)),
-        *(Part(name, TUNING, (name, *database)) for name in ("loss", "field", "calibrate", "power")),
+        Part("loss", TUNING, ("loss", *database)),
+        Part("field", TUNING, ("field", *database, "--with-table")),
+        *(Part(name, TUNING, (name, *database)) for name in ("calibrate", "power")),
         Part("retime", TUNING, ("retime", *database, "--evidence", *evidence)),
     ]
 

@@ -46,7 +46,7 @@ from txtdb.evidence.calibration import calibrate as calibration_of
 from txtdb.evidence.decide import decide
 from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Measurement, Policy, as_json
-from txtdb.model.evidence import CellEvidence, Entrant, Measured, Outcome, Status
+from txtdb.model.evidence import CellEvidence, Decision, Entrant, Measured, Outcome, Status
 from txtdb.model.table import ConfigValues
 from txtdb.tune.calibrating import SLOWER_PCT, TWIN_EVERY, Trial, plan_trials
 from txtdb.tune.device import CandidateFault
@@ -58,7 +58,11 @@ from txtdb.tune.progress import calibration_text
 
 IFACE = "attn_fwd"
 # (type, mask, head dim) of the functionals that are tried, and the lengths of both sequences.
-FIELD = ((("bf16", 0, 128), (256, 512, 1024)), (("bf16", 3, 64), (256, 512, 1024)))
+FIELD = (
+    (("bf16", 0, 128), (256, 512, 1024, 4096)),
+    (("bf16", 3, 64), (256, 512, 1024, 4096)),
+    (("fp16", 3, 128), (1024, 4096)),
+)
 LOSS = tuple(
     ((dtype, mask, width), (256, 512, 1024, 2048, 8192))
     for dtype in ("bf16", "fp16")
@@ -115,36 +119,48 @@ def _both(lab: Lab, cell: Cell, entrants: Sequence[Entrant]) -> dict[str, Any]:
     pick = lab.pick(cell)
     incumbent = next((number for number, one in enumerate(entrants) if one.config == pick), None)
     ways: dict[str, Any] = {}
-    winners = {}
-    # The race first: what it heats up or loads is to the advantage of the other.
+    decisions = {}
+    for entrant in entrants:  # both find every image loaded
+        if entrant.status is Status.OK:
+            lab.time(cell, entrant.config, 0, 1, Cost())
+    # The race first: what it heats up is to the advantage of the other.
     for strategy, run in (("race", race), ("exhaustive", exhaustive)):
         cost = Cost()
         before = conditions(lab.device)
         measured = run(lab, cell, blank(cell, entrants, incumbent, strategy), cost)
-        decision = decide(measured, lab.policy, 0.0)
-        winners[strategy] = decision.winner
+        decision = decisions[strategy] = decide(measured, lab.policy, 0.0)
         ways[strategy] = {"decision": told(decision), "cost": asdict(cost), "before": before, "raw": raw(measured)}
-    row = {"cell": cell.label, **_compared(lab, cell, entrants, winners), **ways}
+    row = {"cell": cell.label, **_compared(lab, cell, entrants, decisions), **ways}
     row["entrants"] = [[lab.text(one.config), one.status, one.error] for one in entrants]
     right = sum(one.status is Status.OK for one in entrants)
     costs = [ways[name]["cost"]["wall_s"] for name in ("race", "exhaustive")]
     print(
         f"{cell.label:32} {right:3} of {len(entrants)} right  race {costs[0]:6.2f} s  exhaustive {costs[1]:6.2f} s  "
-        f"ratio {costs[1] / costs[0]:5.1f}  {'same' if row['same'] else 'DIFFERENT'} ({row['apart_pct']:+.2f} %)",
+        f"ratio {costs[1] / costs[0]:5.1f}  {'same' if row['same'] else 'DIFFERENT'} ({row['apart_pct']:+.2f} %)  "
+        f"{' / '.join(_told_gate(decision) for decision in decisions.values())}",
         flush=True,
     )
     return row
 
 
-def _compared(lab: Lab, cell: Cell, entrants: Sequence[Entrant], winners: dict[str, int | None]) -> dict[str, Any]:
-    """Whether both found the same, or one within delta of the other, timed side by side."""
-    first, second = winners["race"], winners["exhaustive"]
-    if first is None or second is None:
-        return {"same": first == second, "apart_pct": 0.0}
+def _told_gate(decision: Decision) -> str:
+    gain = "" if decision.gain_pct is None else f" {decision.gain_pct:.2f} %"
+    return f"{decision.outcome}{gain}"
+
+
+def _compared(lab: Lab, cell: Cell, entrants: Sequence[Entrant], decisions: dict[str, Decision]) -> dict[str, Any]:
+    """Whether both decided the same, or within delta of each other: winners timed side by side, gains as they are."""
+    race_, whole_ = decisions["race"], decisions["exhaustive"]
+    delta = lab.policy.race.delta_pct
+    gains = [decision.gain_pct or 0.0 for decision in (race_, whole_)]
+    gate = race_.outcome is whole_.outcome or abs(gains[0] - gains[1]) <= delta
+    first, second = race_.winner, whole_.winner
     if first == second:
-        return {"same": True, "apart_pct": 0.0}
+        return {"same": gate, "apart_pct": 0.0}
+    if first is None or second is None:
+        return {"same": False, "apart_pct": 0.0}
     pair = compared(lab, cell, entrants[first].config, entrants[second].config, ROUNDS, CALLS)
-    return {"same": abs(pair.slower_pct) <= lab.policy.race.delta_pct, "apart_pct": pair.slower_pct}
+    return {"same": gate and abs(pair.slower_pct) <= delta, "apart_pct": pair.slower_pct}
 
 
 def loss(lab: Lab, functionals: Functionals, options: argparse.Namespace) -> int:
@@ -348,6 +364,7 @@ def _retimed(lab: Lab, cell: Cell, item: CellEvidence, old: ConfigValues, new: C
     return {
         "cell": cell.label, "old": lab.text(old), "new": lab.text(new), "claimed_gain_pct": item.decision.gain_pct,
         "slower_pct": pair.slower_pct, "two_spreads_pct": pair.spread_pct, "bar_pct": bar, "good": is_good,
+        "new_old_ns": pair.medians_ns,
     }  # fmt: skip
 
 

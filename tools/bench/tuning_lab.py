@@ -187,23 +187,28 @@ def _scaled(block: Block, factors: Sequence[float]) -> Block:
 
 @dataclass(frozen=True)
 class Pair:
-    """How much slower the first of two configs is, percent of the second's time, and twice its standard error."""
+    """How much slower the first of two configs is, percent of the second's time, and twice its standard error.
+
+    `medians_ns`: of both in each round, from which the rest follows.
+    """
 
     slower_pct: float
     spread_pct: float
+    medians_ns: tuple[list[int | None], ...]
 
 
 def compared(lab: Lab, cell: Cell, first: ConfigValues, second: ConfigValues, rounds: int, calls: int) -> Pair:
     """Two configs side by side, in turn, over rounds of some calls; rounds change their order."""
-    logs = []
+    medians = []
     for number in range(rounds):
         named = [(0, first), (1, second)][:: 1 if number % 2 else -1]
         block = lab.block(cell, named, 3, calls, Cost())
         middle = {one: sorted(times)[len(times) // 2] for one, times in zip(block.order, block.times, strict=True)}
-        logs.append(math.log(middle[0] / middle[1]))
+        medians.append([middle[0], middle[1]])
+    logs = [math.log(one / other) for one, other in medians]
     mean = math.fsum(logs) / rounds
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (rounds - 1) / rounds)
-    return Pair(100 * math.expm1(mean), 200 * spread)
+    return Pair(100 * math.expm1(mean), 200 * spread, tuple(map(whole, medians)))
 
 
 Item = tuple[Task, Config]
