@@ -46,10 +46,10 @@ from txtdb.evidence.calibration import calibrate as calibration_of
 from txtdb.evidence.decide import decide
 from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Measurement, Policy, as_json
-from txtdb.model.evidence import CellEvidence, Decision, Entrant, Measured, Outcome, Status
+from txtdb.model.evidence import CellEvidence, Decision, Entrant, Measured, Outcome, Reading, Status
 from txtdb.model.table import ConfigValues
 from txtdb.tune.calibrating import SLOWER_PCT, TWIN_EVERY, Trial, plan_trials
-from txtdb.tune.device import CandidateFault
+from txtdb.tune.device import CandidateFault, Config, Task
 from txtdb.tune.fields import Cell
 from txtdb.tune.gpu import GpuDevice
 from txtdb.tune.measuring import default_jobs
@@ -282,29 +282,38 @@ def power(lab: Lab, device: GpuDevice, options: argparse.Namespace) -> int:
 
 
 def _power(lab: Lab, device: GpuDevice, cell: Cell) -> dict[str, Any]:
+    """One kernel. The graph is sampled between two steady runs: a chip that still cools or heats draws other watts."""
     task, config = lab.task(cell), lab.full(cell, _plain(lab))
     microseconds = statistics.median(lab.device.time(task, config, 25, 51, 0)) / 1e3
-    readings = {"graph": device.power(task, config)}
-    with _eager():
-        readings["eager"] = device.power(task, config)
-    # One trial from end to end, long beside what the others take.
-    device.sampling = Sampling(settle_s=2.0, trials=1, updates=1 << 30, longest_s=STEADY_S)
     listening = _Listening(device.sensor)
-    device.sensor = listening
-    steady = device.power(task, config)
-    device.sampling, device.sensor = Sampling(), listening.sensor
-    off = {name: _off(reading.watts, steady.watts) for name, reading in readings.items()}
-    low = _off(readings["eager"].raw_watts, steady.watts)
+    steady = [_steady(device, listening, task, config)]
+    graph = device.power(task, config)
+    steady.append(_steady(device, listening, task, config))
+    with _eager():
+        eager = device.power(task, config)
+    watts = statistics.fmean(reading.watts or math.nan for reading in steady)
+    off = {"graph": _off(graph.watts, watts), "eager": _off(eager.raw_watts, watts)}
+    corrected = _off(eager.watts, watts)
     print(
-        f"{cell.label:28} {microseconds:8.1f} µs  steady {steady.watts or 0:6.1f} W over {steady.seconds:.1f} s, "
-        f"{steady.updates} updates;  graph {off['graph']:+.2f} %, eager {low:+.2f} %, corrected {off['eager']:+.2f} %",
+        f"{cell.label:28} {microseconds:8.1f} µs  steady {watts:6.1f} W over 2 × {steady[0].seconds:.1f} s, "
+        f"{sum(reading.updates for reading in steady)} updates;  graph {off['graph']:+.2f} %, "
+        f"eager {off['eager']:+.2f} %, corrected {corrected:+.2f} %",
         flush=True,
     )
-    taken = {**readings, "steady": steady}
-    told_readings = {name: {"watts": reading.watts, **asdict(reading)} for name, reading in taken.items()}
-    facts = {"cell": cell.label, "fill": device.measurement.fill, "microseconds": microseconds, **told_readings}
+    facts = {"cell": cell.label, "fill": device.measurement.fill, "microseconds": microseconds}
+    taken = {"graph": asdict(graph), "eager": asdict(eager), "steady": [asdict(reading) for reading in steady]}
     facts["power_reading_watts"] = statistics.fmean(listening.heard) if listening.heard else None
-    return {**facts, "graph_off_pct": off["graph"], "eager_off_pct": low, "eager_corrected_off_pct": off["eager"]}
+    offs = {"graph_off_pct": off["graph"], "eager_off_pct": off["eager"], "eager_corrected_off_pct": corrected}
+    return {**facts, "steady_watts": watts, **taken, **offs}
+
+
+def _steady(device: GpuDevice, listening: _Listening, task: Task, config: Config) -> Reading:
+    """One trial from end to end, long beside what the others take."""
+    device.sampling = Sampling(settle_s=2.0, trials=1, updates=1 << 30, longest_s=STEADY_S)
+    device.sensor = listening
+    found = device.power(task, config)
+    device.sampling, device.sensor = Sampling(), listening.sensor
+    return found
 
 
 class _Listening:
