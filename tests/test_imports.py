@@ -18,7 +18,7 @@ import txtdb
 
 # Lowest first; those of one line stand beside each other.
 LAYERS = (
-    ("faults", "files", "interrupts", "wording"),
+    ("faults", "files", "interrupts", "locking", "wording"),
     ("syntax",),
     ("model",),
     ("layers",),

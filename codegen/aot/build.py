@@ -89,7 +89,7 @@ def compile_specs(specs: Iterable[Spec], shop: Workshop) -> Compilation:
     shop.progress(len(results), len(unique))
     with shop.folder.scratch() as scratch:
         work = [Job(number, spec, scratch / str(number)) for number, spec in enumerate(waiting)]
-        for job, result in compile_all(work, shop.jobs, shop.limit_s, shop.kernels.content):
+        for job, result in compile_all(work, shop.jobs, shop.limit_s, shop.kernels.content, scratch):
             shop.folder.keep(keys[job.spec], result, _taken(job.file))
             results[job.spec] = result
             seconds += result.seconds

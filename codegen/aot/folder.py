@@ -8,15 +8,25 @@ Any number of databases and runs may share one. A file that is damaged or cut sh
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from codegen.aot.result import OK, Result, result_from
 from txtdb.files import atomic_write
+from txtdb.locking import alone_in, lock
+
+_SCRATCH, _LOCK = ".new-", "lock"
+
+
+def _remove_unless_held(lock_file: Path) -> None:
+    with suppress(OSError), lock_file.open("r+b") as stream:
+        if lock(stream):
+            shutil.rmtree(lock_file.parent, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +61,18 @@ class BuildFolder:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder for files on their way, on the same disk; gone afterwards."""
+        """A folder for files on their way, on the same disk; gone afterwards.
+
+        What killed runs have left of theirs goes first: nobody holds their locks any more.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.path, prefix=".new-") as name:
+        with ExitStack() as stack:
+            with alone_in(self.path):
+                for left in self.path.glob(f"{_SCRATCH}*/{_LOCK}"):
+                    _remove_unless_held(left)
+                name = stack.enter_context(tempfile.TemporaryDirectory(dir=self.path, prefix=_SCRATCH))
+                held = lock(stack.enter_context((Path(name) / _LOCK).open("wb")))
+                assert held, "nobody else knows it yet"
             yield Path(name)
 
     def _result_path(self, key: str) -> Path:

@@ -70,14 +70,17 @@ def compiler_ids(targets: Iterable[Target]) -> dict[Target, str]:
     return dict(zip(asked, names, strict=True))
 
 
-def compile_all(jobs: Iterable[Job], workers: int, limit_s: float, content: str) -> Iterator[tuple[Job, Result]]:
+def compile_all(
+    jobs: Iterable[Job], workers: int, limit_s: float, content: str, folder: Path
+) -> Iterator[tuple[Job, Result]]:
     """Compile jobs in worker processes and give each with its result as it is ready; the order is not fixed.
 
     No job takes longer than `limit_s` seconds. Closing the iterator ends the processes. `content` is the digest of the
-    kernels' sources that the jobs were made from; raises SourcesChanged when a worker finds others.
+    kernels' sources that the jobs were made from; raises SourcesChanged when a worker finds others. `folder` takes what
+    the processes keep meanwhile, and what those that are ended leave.
     """
-    with tempfile.TemporaryDirectory(prefix="txtdb-aot-") as folder, ThreadPoolExecutor(workers) as threads:
-        crew = _Crew(Path(folder), workers, limit_s, content)
+    with ThreadPoolExecutor(workers) as threads:
+        crew = _Crew(folder, workers, limit_s, content)
         try:
             futures = {threads.submit(crew.compile, job): job for job in jobs}
             for future in as_completed(futures):
@@ -94,14 +97,15 @@ class _Crew:
         self._folder, self._limit_s, self._content = folder, limit_s, content
         self._workers: list[_Worker | None] = [None] * size
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._mutex = threading.Lock()
+        self._ended = False
         for place in range(size):
             self._free.put(place)
 
     def compile(self, job: Job) -> Result:
         """Compile one job, in a thread of its own."""
         place = self._free.get()
-        worker = self._workers[place] or _Worker(self._folder / str(place))
-        self._workers[place] = worker
+        worker = self._at(place)
         try:
             worker.ready(self._content)
             return result_from(worker.ask(_image_request(job), self._limit_s)["result"])
@@ -112,14 +116,23 @@ class _Crew:
         finally:
             self._free.put(place)
 
+    def _at(self, place: int) -> _Worker:
+        """The process of a place. One that starts when all are ended is ended too, so that its job is lost as well."""
+        with self._mutex:
+            worker = self._workers[place] = self._workers[place] or _Worker(self._folder / f"worker-{place}")
+            if self._ended:
+                worker.kill()
+        return worker
+
     def end(self) -> None:
         """End every process; a job that runs is lost."""
-        for worker in self._workers:
-            if worker:
-                worker.kill()
-        for worker in self._workers:
-            if worker:
-                worker.end()
+        with self._mutex:
+            self._ended = True
+            workers = [worker for worker in self._workers if worker]
+        for worker in workers:
+            worker.kill()
+        for worker in workers:
+            worker.end()
 
 
 def _image_request(job: Job) -> dict[str, Any]:
@@ -137,10 +150,10 @@ class _Worker:
     """One worker process in a session of its own, so that the programs that it starts end with it."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
         self._is_ready = False
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-        environment |= {**_OWN, "TRITON_CACHE_DIR": str(folder / "cache")}
+        environment |= {**_OWN, "TRITON_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
         self._errors: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (`end` closes it)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "codegen.aot.worker"],

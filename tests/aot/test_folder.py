@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from codegen.aot.folder import BuildFolder
+from codegen.aot.pool import _Crew
 from codegen.aot.result import Result
 from tests.aot.tiny import failed, fake, make_root, plans_of
 
@@ -75,3 +79,51 @@ def test_files_on_their_way_are_gone_afterwards(built: tuple[BuildFolder, Result
     with folder.scratch() as scratch:
         (scratch / "x").write_bytes(b"x")
     assert [path for path in folder.path.iterdir() if path.name.startswith(".")] == []
+
+
+HOLDING = """
+import sys, time
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from codegen.aot import BuildFolder
+with BuildFolder(Path(sys.argv[1])).scratch() as scratch:
+    (scratch / "x").write_bytes(b"x")
+    print(scratch.name, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_run_left_goes_and_what_another_one_holds_stays(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
+    killed, living = (subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2))
+    try:
+        assert killed.stdout and living.stdout
+        left, held = killed.stdout.readline().strip(), living.stdout.readline().strip()
+        killed.kill()
+        killed.wait()
+        assert (tmp_path / left / "x").exists()
+        with BuildFolder(tmp_path).scratch() as scratch:
+            assert sorted(path.name for path in tmp_path.iterdir()) == sorted([held, scratch.name])
+    finally:
+        for process in (killed, living):
+            process.kill()
+            process.communicate()
+
+
+def test_a_worker_that_starts_when_all_are_ended_is_ended(tmp_path: Path) -> None:
+    crew = _Crew(tmp_path, 2, 10.0, "")
+    crew.end()
+    worker = crew._at(1)
+    assert worker._process.wait(20) == -signal.SIGKILL
+    worker.end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process was started with")
+def test_what_a_killed_worker_leaves_lies_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    crew = _Crew(tmp_path, 1, 10.0, "")
+    worker = crew._at(0)
+    given = Path("/proc", str(worker._process.pid), "environ").read_bytes().split(b"\0")
+    crew.end()
+    assert f"TMPDIR={tmp_path / 'worker-0' / 'tmp'}".encode() in given

@@ -14,10 +14,10 @@ import pytest
 from tests.tune.bench import CELLS, SCHEMA, TABLE, Bench, listed, make_bench
 from tests.unprivileged import public_folder, unprivileged
 from txtdb.layers.database import load
+from txtdb.locking import alone_in
 from txtdb.patching import files
 from txtdb.patching.stack import Stack
 from txtdb.tune import job
-from txtdb.tune.locking import alone_in
 
 CELL, OTHER = CELLS[0], CELLS[1]
 TIMES = {CELL: {(64, 2): 800.0}, OTHER: {(64, 2): 800.0}}

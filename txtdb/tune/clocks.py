@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, TypeVar
 
-from txtdb.tune.locking import lock
+from txtdb.locking import lock
 from txtdb.tune.sensors import ClockSettings, NoSensor, open_sensor
 
 _T = TypeVar("_T")

@@ -15,6 +15,7 @@ from txtdb.files import write_if_changed
 from txtdb.layers.database import Database, open_database
 from txtdb.layers.resolve import empty_fold
 from txtdb.layers.resolved import ResolvedTable
+from txtdb.locking import alone_in
 from txtdb.model.archs import arch_text, is_arch
 from txtdb.model.evidence import ARCH_FACT, SOURCES_FACT, Evidence
 from txtdb.model.schema import ArchSchema
@@ -25,7 +26,6 @@ from txtdb.tune.choosing import Choice, choose_cells, config_at, ground_of
 from txtdb.tune.device import DeviceFacts
 from txtdb.tune.fields import CellPlan, ordered, read_candidates, schema_field
 from txtdb.tune.journal import SUFFIX, Journal, journal_name, open_journal
-from txtdb.tune.locking import alone_in
 from txtdb.tune.measuring import Measurer
 from txtdb.tune.publish import Publication, is_published, moved_fault, publish
 from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from txtdb.faults import Fault, Severity, Span
 from txtdb.files import naming
-from txtdb.tune.locking import lock
+from txtdb.locking import lock
 
 JOURNAL_VERSION = 1
 SUFFIX = ".journal"
