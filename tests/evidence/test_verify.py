@@ -469,6 +469,25 @@ def test_a_whole_table_with_retained_cells_is_proven(tmp_path: Path) -> None:
     assert rules(verified(tmp_path / "other", other)) == ["cell-not-proven"]
 
 
+@pytest.mark.parametrize(
+    ("origin", "rows", "expected"),
+    [
+        ("modelled mixed: measured run; modelled model-1", ["64 b c a", "128 a b d"], []),
+        ("modelled mixed: measured run; modelled model-1", ["64 b b a", "128 a b d"], ["cell-not-proven"]),
+        ("modelled model-1", ["64 b c a", "128 a b d"], ["cell-not-proven"]),
+        ("measured mixed: measured run; measured two", ["64 b c a", "128 a b d"], ["cell-not-proven"]),
+    ],
+)
+def test_where_measured_cells_are_folded_with_others_those_with_a_decision_are_judged(
+    tmp_path: Path, origin: str, rows: list[str], expected: list[str]
+) -> None:
+    """As `txtdb patch squash` makes such files; 128 × 256 has no decision."""
+    data = write_evidence(the_run(), schema())
+    directives = (f"origin {origin}", f"evidence run.json {evidence_digest(data)}")
+    files = {TABLE: table("gfxB", {F1: rows}, directives=directives), EVIDENCE: data.decode()}
+    assert rules(verified(tmp_path, files)) == expected
+
+
 def test_a_run_that_only_compared_proves_nothing(tmp_path: Path) -> None:
     """Its cells are retained, but nobody asked whether they should be."""
     run = the_run()

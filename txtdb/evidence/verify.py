@@ -20,7 +20,7 @@ from txtdb.evidence.recompute import evidence_faults
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database, LoadedFile
 from txtdb.layers.listing import LayerFile
-from txtdb.model.evidence import Evidence
+from txtdb.model.evidence import MIXED, Evidence
 from txtdb.model.schema import Schema
 from txtdb.model.table import UNSET, ConfigValues, FileTable, config_text
 from txtdb.model.values import print_values
@@ -123,7 +123,8 @@ class _Verifier:
         for item in usable if wrong else ():
             item.unsure = True
         if not wrong:
-            self._table(loaded, loaded.table, usable, len(named), schema)
+            claims_all = len(usable) == len(named) and not (origin and _is_mixed(origin))
+            self._table(loaded, loaded.table, usable, claims_all, schema)
 
     def left_out(self) -> None:
         """`cell-left-out`: what a run published and no file that names the run sets, nor lookups give."""
@@ -210,22 +211,26 @@ class _Verifier:
             measured = None if number is None else evidence.cells[number].measured
             self._object(file, fault, ((measured.functional, measured.at),) if measured else ())
 
-    def _table(self, loaded: LoadedFile, table: FileTable, usable: list[_Named], named: int, schema: Schema) -> None:
-        """Each cell that a file sets. Where no evidence can be used, that is the finding and not each cell."""
+    def _table(self, loaded: LoadedFile, table: FileTable, usable: list[_Named], claims_all: bool, schema: Schema) -> None:
+        """Each cell that a file sets. Where no evidence can be used, that is the finding and not each cell.
+
+        `claims_all`: those too of which the evidence says nothing.
+        """
         chosen: dict[Cell, list[ConfigValues]] = {}
         for item in usable:
             for cell, decided in item.file.chosen.items():
                 chosen.setdefault(cell, []).append(decided)
         silent: list[tuple[Span, Cell]] = []
         for cell, config, span in self._set_cells(loaded, table):
-            self._cells += 1
             for item in usable:
                 item.set.add(cell)
             if cell not in chosen:
                 silent.append((span, cell))
-            elif config not in chosen[cell]:
+                continue
+            self._cells += 1
+            if config not in chosen[cell]:
                 self._object(loaded.file, _not_proven(cell, config, chosen[cell], span, schema), (cell,))
-        if silent and len(usable) == named:
+        if silent and claims_all:
             self._object(loaded.file, _undecided(silent), tuple(cell for _, cell in silent))
 
     def _set_cells(self, loaded: LoadedFile, table: FileTable) -> Iterator[tuple[Cell, ConfigValues | None, Span]]:
@@ -235,6 +240,11 @@ class _Verifier:
             number = int(table.cells[functional, *at])
             cell = table.functionals[functional], tuple(bins[n] for bins, n in zip(table.bins, at, strict=True))
             yield cell, pool[number] if number >= 0 else None, table.cell_span(functional, tuple(at))
+
+
+def _is_mixed(origin: Directive) -> bool:
+    """Whether a file says that its cells come from several sources, as a squash of measured ones with others does."""
+    return origin.args[0] != "measured" and origin.args[1:2] == [MIXED]
 
 
 def _not_proven(

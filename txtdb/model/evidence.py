@@ -19,6 +19,8 @@ ARCH_FACT = "arch"
 # Members of `Evidence.software`: the digest of the whole kernel, and where the device can tell, by functional as files
 # spell it, the digest of what the kernel compiles for it.
 SOURCE_FACT, SOURCES_FACT = "kernel source", "kernel sources"
+# Stands after the kind of an origin (`#! origin modelled mixed: …`) where cells of several sources are in one file.
+MIXED = "mixed:"
 
 
 class Status(StrEnum):

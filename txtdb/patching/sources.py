@@ -8,12 +8,13 @@ from pathlib import PurePosixPath
 
 from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolve import Layer
+from txtdb.model.evidence import MIXED
 from txtdb.model.table import FileTable
 
 # Weakest first: a file of mixed cells claims no more than the weakest of them.
 _KINDS = ("hand", "modelled", "imported", "measured")
 _UNKNOWN = "unknown"
-_MIXED = "mixed: "
+_MIXED = f"{MIXED} "
 _NEXT = re.compile(rf"; (?=(?:{'|'.join((*_KINDS, _UNKNOWN))})\b)")
 
 
