@@ -19,7 +19,7 @@ from codegen.aot.spec import kernel_of
 from codegen.aot.wording import counted, first
 from txtdb.check.context import Context, DeclaredView, Mask, Place
 from txtdb.check.finding import CellRef, Finding
-from txtdb.evidence.named import Cell
+from txtdb.evidence.named import Cell, device_fault
 from txtdb.faults import Severity
 from txtdb.layers.database import LoadedFile
 from txtdb.model.evidence import SOURCE_FACT, SOURCES_FACT, Evidence
@@ -63,13 +63,6 @@ class _Measured:
                 masks[runs[-1], found[-1]][at] = True
         return masks
 
-    def refs(self) -> tuple[CellRef, ...]:
-        """All of its cells."""
-        mask = np.zeros(self.view.cells.shape, bool)
-        for at in self.cells:
-            mask[at] = True
-        return self.view.refs(mask)
-
     def functionals(self, mask: Mask) -> list[int]:
         """The numbers of the functionals that a mask has cells of."""
         found: list[int] = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1)).tolist()
@@ -102,17 +95,23 @@ def check_measured(context: Context, kernels: Sources) -> Iterator[Finding]:
 
 
 def measured_cells(context: Context, place: Place) -> frozenset[CellRef]:
-    """The cells of a place whose config the evidence of a file of its own stands for."""
+    """The cells of a place whose config the evidence of a file of its own stands for, whichever file they have it of."""
     own = (loaded for loaded in context.files if (loaded.file.arch, loaded.file.iface) == place)
-    found = (measured for loaded in own if (measured := _measured(context, loaded)))
-    return frozenset(cell for measured in found for cell in measured.refs())
+    runs = [run for loaded in own for run in _runs(context, loaded)]
+    view = context.view(place) if runs else None
+    if view is None:
+        return frozenset()
+    proven: Mask = np.zeros(view.cells.shape, bool)
+    for at, _ in _proven(view, view.cells >= 0, runs):
+        proven[at] = True
+    return frozenset(view.refs(proven))
 
 
 def _measured(context: Context, loaded: LoadedFile) -> _Measured | None:
     """What is measured of a file; None where it names no evidence that can be used."""
     runs = list(_runs(context, loaded))
     view = context.view((loaded.file.arch, loaded.file.iface)) if runs else None
-    return _Measured(loaded, view, dict(_proven(loaded, view, runs))) if view else None
+    return _Measured(loaded, view, dict(_proven(view, _won(view, loaded), runs))) if view else None
 
 
 def _runs(context: Context, loaded: LoadedFile) -> Iterator[_Run]:
@@ -120,8 +119,14 @@ def _runs(context: Context, loaded: LoadedFile) -> Iterator[_Run]:
     for directive in loaded.source.document.directives if loaded.source else []:
         if directive.name == "evidence":
             name, digest = directive.args
-            found = context.evidence(loaded, name)
-            if found.evidence and found.digest == digest and found.evidence.arch == loaded.file.arch:
+            found, arch = context.evidence(loaded, name), loaded.file.arch
+            span = directive.span(loaded.file.display)
+            if (
+                found.evidence
+                and found.digest == digest
+                and found.evidence.arch == arch
+                and device_fault(name, found.evidence, arch, context.database.archs, span) is None
+            ):
                 yield _Run(directive, found.evidence, found.chosen)
 
 
@@ -132,10 +137,9 @@ def _won(view: DeclaredView, loaded: LoadedFile) -> Mask:
     return won
 
 
-def _proven(
-    loaded: LoadedFile, view: DeclaredView, runs: list[_Run]
-) -> Iterator[tuple[tuple[int, ...], tuple[_Run, ...]]]:
-    for at in map(tuple, np.argwhere(_won(view, loaded)).tolist()):
+def _proven(view: DeclaredView, mask: Mask, runs: list[_Run]) -> Iterator[tuple[tuple[int, ...], tuple[_Run, ...]]]:
+    """Of the cells of a mask those whose config runs stand for, and these runs."""
+    for at in map(tuple, np.argwhere(mask).tolist()):
         bins = tuple(own[place] for own, place in zip(view.bins, at[1:], strict=True))
         cell, config = (view.functionals[at[0]], bins), view.table.pool[int(view.cells[at])]
         proving = tuple(run for run in runs if run.chosen.get(cell) == config)

@@ -225,6 +225,31 @@ def test_a_config_that_was_measured_may_spill(tmp_path: Path) -> None:
     assert finding.inherited_by == ("gfx950",)
 
 
+def test_whoever_says_again_what_was_measured_may_spill_too(tmp_path: Path) -> None:
+    """A patch by hand above the measured one, with the same config; not with another one's."""
+    root = recorded(tmp_path, "gfx942")
+    edit(resource_path(root, "gfx942"), "64 32 false 0 4 1 = 64 30 0", "64 32 false 0 4 1 = 64 30 5")
+    add_patch(root, today(root), rows={PLAIN: ["64 b . ."]}, cells=CELLS[:1])
+    again = table("gfx942", {PLAIN: ["64 b b ."]}, {"b": PALETTE["b"]}, kind="dbpatch")
+    again = again.replace("#! arch gfx942\n", "#! arch gfx942\n#! origin hand test\n#! why a test\n")
+    write_files(root, {"gfx942/attn_fwd.0020-hand.dbpatch": again})
+    (finding,) = check_images(Context(open_database(root), TODAY), Sources())
+    assert finding.rule == "spilling-config"
+    assert [cell.at for cell in finding.cells] == [(64, 256), (1024, 256), (1024, 1024)]
+
+
+def test_evidence_of_another_device_lets_nothing_spill(tmp_path: Path) -> None:
+    root = recorded(tmp_path, "gfx942")
+    edit(resource_path(root, "gfx942"), "64 32 false 0 4 1 = 64 30 0", "64 32 false 0 4 1 = 64 30 5")
+    patch = add_patch(root, today(root), rows={PLAIN: ["64 b . ."]}, cells=CELLS[:1])
+    path = root / "gfx942/evidence/run10.json"
+    before = evidence_digest(path.read_bytes())
+    edit(path, '"device": {}', '"device": {"arch": "gfx90a"}')
+    edit(patch, before, evidence_digest(path.read_bytes()))
+    (finding,) = check_images(Context(open_database(root), TODAY), Sources())
+    assert (64, 64) in [cell.at for cell in finding.cells]
+
+
 def test_heirs_are_named(tmp_path: Path) -> None:
     root = make_root(tmp_path, "gfx942", "gfx950", files={"gfx950/attn_fwd.txtdb": table("gfx950", {}, base="gfx942")})
     add_patch(root, {})

@@ -307,13 +307,13 @@ class _Command:
 
     def _dry_run(self, prepared: Prepared) -> None:
         work = self._work(prepared)
+        counts = {"cell": work.cells, "candidate": work.candidates, "trial": work.trials}
         if self._given["style"] == "json":
-            print_json({"cells": work.cells, "candidates": work.candidates, "estimate_s": round(work.seconds)})
+            told = {f"{word}s": count for word, count in counts.items()}
+            print_json({**told, "estimate_s": round(work.seconds)})
         else:
-            cells, candidates = (
-                f"{n} {plural(n, word)}" for n, word in ((work.cells, "cell"), (work.candidates, "candidate"))
-            )
-            click.echo(f"{cells}, {candidates}, about {duration(work.seconds)}")
+            words = [f"{count} {plural(count, word)}" for word, count in counts.items() if count or word != "trial"]
+            click.echo(f"{', '.join(words)}, about {duration(work.seconds)}")
 
     def _measured(self, database: Database, prepared: Prepared) -> Report:
         given, place = self._given, Place(self._given["journal_dir"], self._given["journal"], self._given["repair"])

@@ -126,10 +126,14 @@ def prepare_comparison(
 
 @dataclass(frozen=True)
 class Work:
-    """How much a run will do, before anything is known of how fast it goes. Seconds and bytes are guesses."""
+    """How much a run will do, before anything is known of how fast it goes. Seconds and bytes are guesses.
+
+    `trials`: those of a calibration, with a twin or without.
+    """
 
     cells: int
     candidates: int
+    trials: int
     seconds: float
     evidence_bytes: int
 
@@ -144,7 +148,7 @@ def work_of(prepared: Prepared, settings: Settings, trials: int = 0) -> Work:
     warm_up, calls, starts = (sum(part) for part in zip(*parts, strict=True))
     seconds = prepared_s + (warm_up + calls) * _CALL_S + starts * _START_S
     size = calls * _SAMPLE_BYTES + candidates * (_CANDIDATE_BYTES + settings.by_energy * _READING_BYTES)
-    return Work(cells, candidates, seconds, round(size))
+    return Work(cells, candidates, len(planned), seconds, round(size))
 
 
 def _calls(candidates: int, cells: int, blocks_each: float, settings: Settings) -> tuple[float, float, int]:

@@ -25,6 +25,7 @@ from txtdb.locking import lock
 
 JOURNAL_VERSION = 1
 SUFFIX = ".journal"
+_BUSY = "wait until it is done, or name another folder with --journal-dir, where all is measured anew"
 
 Record = Mapping[str, Any]
 
@@ -85,7 +86,7 @@ def open_journal(path: Path, identity: Mapping[str, Any], repair: bool) -> tuple
     stream = path.open("a+b")
     if not lock(stream):
         stream.close()
-        return None, [_fault(path, 0, "another tuner is writing this journal", "wait until it is done")]
+        return None, [_fault(path, 0, "another tuner is writing this journal", _BUSY)]
     with naming(path):
         try:
             journal, faults = _opened(path, stream, identity, repair)
