@@ -38,6 +38,7 @@ from txtdb.cli.common import (
     fault_json,
     format_option,
     open_root,
+    other_file_faults,
     overlay_option,
     print_faults,
     print_json,
@@ -50,6 +51,10 @@ from txtdb.layers.database import Database
 from txtdb.model.archs import split_archs
 
 pack_argument = click.argument("pack", type=click.Path(path_type=Path))
+
+
+# A pack is a zip file.
+PACK_START = b"PK"
 
 
 @click.group(short_help="Compile kernel images, and look into packs of them.")
@@ -96,6 +101,9 @@ def build_command(
     No device is needed. Cells whose image cannot be built go to another image of their functional; these are listed,
     and the exit code is 1. Where nothing is left for a functional, there is no pack.
     """
+    faults = other_file_faults(out, [PACK_START])
+    if faults:
+        fail(faults, EXIT_USAGE)
     database = open_root(root, overlays)
     plans = _plans(database, choose_archs(database, archs), split_archs(ifaces))
     count = jobs or os.cpu_count() or 1

@@ -95,7 +95,7 @@ def check_measured(context: Context, kernels: Sources) -> Iterator[Finding]:
 
 
 def measured_cells(context: Context, place: Place) -> frozenset[CellRef]:
-    """The cells of a place whose config the evidence of a file of its own stands for, whichever file they have it of."""
+    """The cells of a place whose config the evidence of a file of its own stands for, whichever file sets it."""
     own = (loaded for loaded in context.files if (loaded.file.arch, loaded.file.iface) == place)
     runs = [run for loaded in own for run in _runs(context, loaded)]
     view = context.view(place) if runs else None

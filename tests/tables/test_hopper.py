@@ -30,7 +30,7 @@ CONFIG = {
 
 
 def need(registers: float = 168, spills: float = 0, shared: float = 98304) -> Need:
-    return Need(np.array([registers]), np.array([spills]), np.array([shared]))
+    return Need(np.array([registers]), np.array([spills]), np.array([shared]), np.array([np.inf]))
 
 
 def microseconds(problem: Problem = PLAIN, own: Need | None = None, **changed: Any) -> float:

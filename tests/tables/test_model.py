@@ -17,7 +17,7 @@ CONFIG = {"BLOCK_M": 128, "BLOCK_N": 64, "num_warps": 4, "num_stages": 1, "waves
 
 
 def need(registers: float = 128, spills: float = 0, shared: float = 32768) -> Need:
-    return Need(np.array([registers]), np.array([spills]), np.array([shared]))
+    return Need(np.array([registers]), np.array([spills]), np.array([shared]), np.array([np.inf]))
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,9 @@ def candidates(arch_schema: ArchSchema, device: Device, problem: Problem) -> lis
         options.append(("TENSOR_COPY", (False, True) if problem.dtype != "fp32" else (False,)))
         options += [("PRE_LOAD_V", (False, True))] if forward else []
     else:
-        options.append(("waves_per_eu", (1, 2) if device.wave == 64 else (0,)))
+        # Triton takes a number for the most waves too: 1 would leave the other registers of a SIMD to nobody. 2 may be
+        # worth it where the compiler by itself takes registers for one.
+        options.append(("waves_per_eu", (0, 2) if device.wave == 64 else (0,)))
         options += [("PRE_LOAD_V", (False,))] if forward else []
     names = [name for name, _ in options]
     scalar_dot = problem.dtype == "fp32" and device.wave == 32
@@ -81,7 +83,8 @@ def estimate(device: Device, problem: Problem, configs: list[Config], factor: fl
     if problem.iface == "bwd_kernel_fuse":
         inner = np.maximum(columns["BLOCK_M"], columns["BLOCK_N"])
     shared = inner * problem.head_dim * problem.element * np.maximum(stages, 1) * (2 if device.wave == 32 else 1)
-    return Need(np.minimum(held, budget), np.maximum(held - budget, 0.0), shared)
+    asked = np.array([float(config.get("waves_per_eu", 0)) for config in configs])
+    return Need(np.minimum(held, budget), np.maximum(held - budget, 0.0), shared, np.where(asked > 0, asked, np.inf))
 
 
 def _held(device: Device, problem: Problem, block_m: Floats, block_n: Floats, warps: Floats) -> Floats:

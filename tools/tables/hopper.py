@@ -70,7 +70,7 @@ def _seconds(device: Device, problem: Problem, part: str, columns: dict[str, Any
     tiles = np.ceil(rows / outer)
     visits, longest = visits_of(problem.causal, by_keys, rows, others, tiles, outer, inner)
 
-    needs = Need(*(value[:, None, None] for value in (need.registers, need.spills, need.shared)))
+    needs = need.spread()
     residents = resident(device, columns["num_warps"], needs)
     most = np.maximum(residents, 1)
     matrix, scalar, chain = _visit(device, problem, part, columns)

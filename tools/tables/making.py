@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.aot import Record, Result, Spec, Workshop, compile_specs, target_of
+from codegen.aot import Record, Resources, Result, Spec, Workshop, compile_specs, target_of
 from codegen.aot.plan import TablePlan, spec_of
 from codegen.aot.result import OK, judged
 from tools.tables.choose import Places, choose
@@ -91,14 +91,18 @@ def _compile_like(searches: Sequence[Search], models: dict[Functional, Choice], 
 
 
 def _agree(search: Search, model: Choice) -> bool:
-    """Whether the images of both have the same occupancy and spill alike."""
+    """Whether the images of both have the same occupancy and local memory, and spill alike."""
     for place in model.chosen:
         own, other = search.results[place].binary, model.search.results[place].binary
         if search.results[place].status != OK or own is None or other is None:
             return False
-        if bool(own.resources.spills) is not bool(other.resources.spills):
+        if _use_of(own.resources) != _use_of(other.resources):
             return False
     return True
+
+
+def _use_of(resources: Resources) -> tuple[int, int, bool]:
+    return resources.occupancy, resources.shared, bool(resources.spills)
 
 
 def records(found: Iterable[Choice], compiler: str) -> Iterator[Record]:

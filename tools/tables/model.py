@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tools.tables.devices import Device
 from txtdb.model.values import Value
 
-VERSION = "model-1"
+VERSION = "model-1.1"
 
 # Problems fill the device: batch × heads × queries is about this.
 FILL = 1 << 17
@@ -46,11 +46,19 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Need:
-    """What candidates need, one entry each: `registers` a lane, `spills` of them in memory, `shared` bytes."""
+    """What candidates need, one entry each: `registers` a lane, `spills` of them in memory, `shared` bytes.
+
+    `waves`: most waves of a SIMD, where something else than that limits them; infinite where nothing does.
+    """
 
     registers: Floats
     spills: Floats
     shared: Floats
+    waves: Floats
+
+    def spread(self) -> Need:
+        """The same, of shape (candidates, 1, 1)."""
+        return Need(*(value[:, None, None] for value in (self.registers, self.spills, self.shared, self.waves)))
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ def resident(device: Device, warps: Floats, need: Need) -> Floats:
     """Workgroups that share a compute unit; 0 where one does not fit."""
     taken = np.ceil(need.registers / device.step) * device.step
     waves = np.minimum(np.floor(device.registers / np.maximum(taken, device.step)), device.waves)
+    waves = np.minimum(waves, need.waves)
     by_registers = np.floor(waves * device.simds / warps)
     by_lds = np.floor(device.lds / np.maximum(need.shared, 1))
     return np.minimum(np.minimum(by_registers, by_lds), 16)
@@ -108,7 +117,7 @@ def _seconds(device: Device, problem: Problem, part: str, columns: dict[str, Any
     tiles = np.ceil(rows / outer)
     visits, longest = visits_of(problem.causal, by_keys, rows, others, tiles, outer, inner)
 
-    needs = Need(*(value[:, None, None] for value in (need.registers, need.spills, need.shared)))
+    needs = need.spread()
     residents = resident(device, warps, needs)
     busy, chain = _iteration(device, problem, part, columns, needs)
     prologue = _prologue(device, problem, part, outer)

@@ -56,6 +56,8 @@ class Search:
             need.registers[place] = own.registers if own else 1e6
             need.spills[place] = own.spills if own else 1e6
             need.shared[place] = own.shared if own else 1e9
+            if own and not self.device.name.startswith("sm_"):
+                need.waves[place] = own.occupancy
         return need
 
     def _misjudged(self) -> float:

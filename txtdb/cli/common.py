@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -44,6 +46,36 @@ class FormChoice(click.Choice[str]):
 def format_option(*formats: str) -> Callable[[_Command], _Command]:
     """`--format` with `text` as the default."""
     return click.option("--format", "style", type=click.Choice(["text", *formats]), default="text", show_default=True)
+
+
+# Control characters, halves of characters, signs that turn the direction or are invisible.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})
+
+
+def why_option(text: str, default: str | None = None) -> Callable[[_Command], _Command]:
+    """`--why TEXT`, for a file's `#! why`."""
+    return click.option("--why", metavar="TEXT", callback=_reason, default=default, help=text)
+
+
+def _reason(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Refuses what files cannot hold, and what would show them otherwise than they are."""
+    bad = next((sign for sign in text or "" if sign not in "\n\t" and unicodedata.category(sign) in _UNSEEN), None)
+    if bad:
+        raise click.BadParameter(f"the text has the sign U+{ord(bad):04X}, which nobody sees: leave it out")
+    return text
+
+
+def other_file_faults(path: Path, starts: Sequence[bytes]) -> list[Fault]:
+    """Why a file that is there is not replaced by an output: it does not begin as one, so it is something else."""
+    if not path.exists():
+        return []
+    if path.is_file():
+        with suppress(OSError), path.open("rb") as stream:
+            begin = stream.read(max(map(len, starts)))
+            if not begin or begin.startswith(tuple(starts)):
+                return []
+    message = "there is something else of this name, which is not replaced"
+    return [Fault("unwritable", Span(path.as_posix()), message, "name another file")]
 
 
 def open_root(root: Path, overlays: Sequence[Path] = ()) -> Database:

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, open_root, print_json, root_argument
+from txtdb.cli.common import (
+    EXIT_FINDINGS,
+    EXIT_USAGE,
+    fail,
+    format_option,
+    open_root,
+    print_json,
+    root_argument,
+    why_option,
+)
 from txtdb.cli.tables import resolve_tables
 from txtdb.editing.cells import USAGE_RULES, Edit, plan_edit
 from txtdb.faults import Fault, Span
@@ -37,7 +46,7 @@ class _TwoParts(click.Command):
 @click.argument("iface")
 @click.argument("words", nargs=-1, required=True, metavar="KEY=VALUE... AXIS=BIN... -- FIELD=VALUE...")
 @click.option("--patch", metavar="NNNN-NAME", help="Set the cell in this patch instead of the arch's own table.")
-@click.option("--why", metavar="TEXT", help="Start the patch if there is none, and say what it is for.")
+@why_option("Start the patch if there is none, and say what it is for.")
 @format_option("json")
 @click.pass_context
 def set_(

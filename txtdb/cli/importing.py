@@ -17,6 +17,7 @@ from txtdb.cli.common import (
     open_root,
     print_faults,
     print_json,
+    why_option,
 )
 from txtdb.faults import Fault, errors
 from txtdb.files import write_if_changed
@@ -157,7 +158,7 @@ def _print(
 @click.option("--argument", "arguments", metavar="COLUMN", multiple=True, help="Must agree in all records.")
 @click.option("--ignore", "ignored", metavar="COLUMN", multiple=True, help="Pass over this column.")
 @click.option("--patch", metavar="[NNNN-]NAME", help="Write a new patch instead of changing the table.")
-@click.option("--why", metavar="TEXT", default="", help="What the patch is for.")
+@why_option("What the patch is for.", default="")
 @format_option("json")
 def _records(
     files: tuple[Path, ...],

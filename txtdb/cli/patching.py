@@ -24,6 +24,7 @@ from txtdb.cli.common import (
     print_faults,
     print_json,
     root_argument,
+    why_option,
 )
 from txtdb.cli.tables import choose_schema
 from txtdb.diff.history import open_history
@@ -70,7 +71,7 @@ def patch() -> None:
 @click.argument("old")
 @click.argument("new")
 @click.option("--name", required=True, help="The patches' own name, behind their number.")
-@click.option("--why", metavar="TEXT", help="What they are for.  [default: what the new side's patches say]")
+@why_option("What they are for.  [default: what the new side's patches say]")
 @click.option("--arch", "archs", multiple=True, help="These archs alone.")
 @click.option("--iface", "ifaces", multiple=True, help="These interfaces alone.")
 @click.option(
@@ -128,7 +129,7 @@ def apply(files: tuple[Path, ...], root: Path, force: bool, dry_run: bool, style
 @click.argument("iface")
 @click.argument("numbers", nargs=-1, type=int)
 @click.option("--into", default="table", show_default=True, metavar="table|[NNNN-]NAME", help="What they become.")
-@click.option("--why", metavar="TEXT", help="What the new patch is for.  [default: what the folded ones say]")
+@why_option("What the new patch is for.  [default: what the folded ones say]")
 @_writing_options
 def squash(
     root: Path,
@@ -175,7 +176,7 @@ def rebase(files: tuple[Path, ...], was: str | None, accept: bool, dry_run: bool
 
 @patch.command()
 @click.argument("file", metavar="PATCH", type=click.Path(path_type=Path))
-@click.option("--why", metavar="TEXT", help="What the new patch is for, if there is one.  [default: what it reverts]")
+@why_option("What the new patch is for, if there is one.  [default: what it reverts]")
 @_writing_options
 def revert(file: Path, why: str | None, dry_run: bool, style: str) -> None:
     """Take a patch back: remove it if nothing lies over it, else undo it with a patch on top."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, FormChoice, fail
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, FormChoice, fail, other_file_faults
 from txtdb.diff.repository import run_git
 from txtdb.diff.sides import Side, open_side
 from txtdb.faults import Fault, FaultError, Severity, Span, errors
@@ -24,6 +24,8 @@ from txtdb.review.records import Review
 from txtdb.review.words import headline
 
 _RENDERERS = {"html": as_html, "json": as_json, "md": as_markdown}
+# How files begin that an output of a form may replace.
+_STARTS = {"html": [b"<!DOCTYPE html>"], "json": [b"{"], "md": [b"## Review of "]}
 _RANGE = re.compile(r"(?P<base>[^-].*?)(?P<dots>\.{2,3})(?P<head>(?:[^-.].*)?)")
 
 
@@ -51,6 +53,9 @@ def review(revisions: str, root: Path, out: Path | None, style: str | None, toda
     if not found:
         raise click.UsageError(f"`{revisions}` is no BASE..HEAD, BASE...HEAD or BASE..")
     style = style or _style_of(out)
+    faults = other_file_faults(out, _STARTS[style]) if out else []
+    if faults:
+        fail(faults, EXIT_USAGE)
     with ExitStack() as stack:
         try:
             sides = _open_sides(stack, root, found["base"], found["head"], parted=found["dots"] == "...")

@@ -24,12 +24,15 @@ from txtdb.cli.common import (
     fault_json,
     format_option,
     open_root,
+    other_file_faults,
     overlay_option,
     print_faults,
     print_json,
+    why_option,
 )
 from txtdb.cli.tables import choose_schema
 from txtdb.diff.sides import open_side
+from txtdb.evidence.encode import EVIDENCE_START
 from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Policy, as_json, described, from_json, overridden
 from txtdb.faults import Fault, FaultError, Span
@@ -76,7 +79,7 @@ from txtdb.tune.progress import (
     summary_of,
 )
 from txtdb.tune.publish import Publication, can_write, name_notes, place_faults, publication_faults
-from txtdb.tune.report import report_page
+from txtdb.tune.report import PAGE_START, report_page
 from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
 from txtdb.wording import did_you_mean, plural
@@ -129,7 +132,7 @@ class _Tune(click.Command):
     "--power-cap", type=click.FloatRange(0, min_open=True), metavar="W", help="Cap the device's power for the run."
 )
 @click.option("--name", default="tuned", show_default=True, help="The name of the patch and of its evidence.")
-@click.option("--why", metavar="TEXT", help="What the patch is for.  [default: the gains]")
+@why_option("What the patch is for.  [default: the gains]")
 @click.option("--table", "whole_table", is_flag=True, help="Write the arch's own table, not a patch.")
 @click.option("--compare", metavar="OLD", help="Measure what OLD (a folder or revision) and ROOT give; write nothing.")
 @click.option("--calibrate", "trials", type=click.IntRange(1), metavar="N", help="First find the bar by N A/A trials.")
@@ -171,6 +174,9 @@ def report(evidence: Path, root: Path | None, out: Path) -> None:
     """Render an evidence file as one HTML page, with a plot of each race."""
     root = root or _holder(evidence)
     data = _bytes_of(evidence)
+    faults = other_file_faults(out, [PAGE_START])
+    if faults:
+        fail(faults, EXIT_USAGE)
     arch_schema = _schema_of(open_root(root), data, evidence)
     found, faults = read_evidence(data, evidence.as_posix(), arch_schema.schema)
     if found is None:
@@ -356,7 +362,8 @@ class _Command:
             with terminated_as_interrupted():
                 found = calibrator.run(prepared.plans, self._given["trials"], progress.tick)
         except (CandidateFault, Throttled) as error:
-            fail([Fault("calibration", Span("--calibrate"), f"the trials failed: {error}", "")])
+            hint = "the same command tries again; without --calibrate, cells are tuned whatever trials come to"
+            fail([Fault("calibration", Span("--calibrate"), f"the trials failed: {error}", hint)])
         except KeyboardInterrupt:
             click.echo("stopped in the trials: the same command goes on from here")
             sys.exit(EXIT_FINDINGS)
@@ -408,9 +415,11 @@ def _ending(found: Report, change: Change) -> str:
 
 
 def _no_place(file: Path | None) -> list[Fault]:
-    """Why a file cannot be written, as far as that is known before it is."""
-    if file is None or can_write(file.absolute().parent):
+    """Why the evidence of a run cannot be written to a file, as far as that is known before it is."""
+    if file is None:
         return []
+    if can_write(file.absolute().parent):
+        return other_file_faults(file, [EVIDENCE_START])
     message, hint = "no file can be written here", "name a file in a folder that you may write to"
     return [Fault("unwritable", Span(file.as_posix()), message, hint)]
 

@@ -23,6 +23,8 @@ from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues
 
 EVIDENCE_VERSION = 1
+# How every evidence file begins.
+EVIDENCE_START = b'{\n"evidence": '
 # The member of a calibration that holds its samples.
 TRIALS = "trials"
 # JSON has no such numbers; a time that is none is kept as one of these texts.

@@ -211,7 +211,9 @@ class _Verifier:
             measured = None if number is None else evidence.cells[number].measured
             self._object(file, fault, ((measured.functional, measured.at),) if measured else ())
 
-    def _table(self, loaded: LoadedFile, table: FileTable, usable: list[_Named], claims_all: bool, schema: Schema) -> None:
+    def _table(
+        self, loaded: LoadedFile, table: FileTable, usable: list[_Named], claims_all: bool, schema: Schema
+    ) -> None:
         """Each cell that a file sets. Where no evidence can be used, that is the finding and not each cell.
 
         `claims_all`: those too of which the evidence says nothing.

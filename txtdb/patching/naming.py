@@ -12,12 +12,12 @@ from txtdb.faults import Fault, Span
 STEP = 10
 LARGEST = 10**9 - 1
 
-NAME_HINT = "letters, digits and _ . + -"
+NAME_HINT = "letters, digits and _ . + -, and begins with none of - and ."
 
 # File systems take names of 255 bytes, which the interface's name and what a writer appends share.
 LONGEST_NAME = 100
 
-_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
+_NAME = re.compile(r"(?![-.])[A-Za-z0-9_.+-]+")
 _FILE = re.compile(r"(?P<iface>.+?)\.(?P<number>[0-9]{1,9})-(?P<name>.+)\.dbpatch")
 
 

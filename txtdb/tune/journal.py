@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +26,8 @@ from txtdb.locking import lock
 
 JOURNAL_VERSION = 1
 SUFFIX = ".journal"
+# What the first line of a journal may be that was not written to its end.
+_HEADER = re.compile(rb"[0-9a-f]{0,8}|[0-9a-f]{8} [^\n]*")
 _BUSY = "wait until it is done, or name another folder with --journal-dir, where all is measured anew"
 
 Record = Mapping[str, Any]
@@ -131,7 +134,11 @@ def read_journal(data: bytes, path: Path, repair: bool = False) -> tuple[Content
     size = 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         record = _record(line)
-        if record is None or (number == 1 and record.get("is") != "journal"):
+        is_header = record is not None and record.get("is") == "journal"
+        if number == 1 and not is_header and path.suffix != SUFFIX and not _HEADER.fullmatch(data):
+            hint = "name another file with --journal, or leave it out"
+            return None, [_fault(path, 1, "this is no journal", hint)]
+        if record is None or (number == 1 and not is_header):
             return _damaged(Content(tuple(records), size), number, data, path, repair)
         records.append(record)
         size += len(line)

@@ -5,6 +5,7 @@ Of a comparison: how much more or less the new configs take.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from txtdb.model.evidence import CellEvidence, Outcome
@@ -96,4 +97,5 @@ def _shade(cell: CellEvidence, largest: float) -> str:
     gain = _gain(cell)
     if gain < 0:
         return "loss"
-    return f"shade{min(SHADES, 1 + int(SHADES * gain / largest)) if gain else 0}"
+    share = gain / largest if math.isfinite(largest) else 1.0
+    return f"shade{min(SHADES, 1 + int(SHADES * share)) if gain else 0}"
