@@ -6,12 +6,13 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.evidence.cells import NoisyDevice, exact_blocks, run_race, with_times
-from tools.bench.races import World, field_study, gain_study, same_study, tables
+from tools.bench.races import BEST_NS, World, field_study, gain_study, same_study, searched, tables
 from tools.docs.examples import REPO
 from txtdb.evidence.decide import decide
 from txtdb.evidence.policy import Policy, as_json
@@ -299,3 +300,10 @@ def test_looks_are_counted_without_going_through_them(least: int) -> None:
     for most in range(max(least, 4), 90):
         assert _looks(least, most) == sum(_is_look(blocks, most) for blocks in range(least, most + 1))
     assert _looks(4, 10**9) == 13 + (10**9 - 16) // 4
+
+
+def test_an_exhaustive_search_of_equals_that_are_noisy_promotes_hardly_one() -> None:
+    """With 3 standard errors of seven rounds for the noise it was one in fifteen."""
+    loud = World(noise_pct=(15.0, 15.0))
+    found = [searched(seed, np.full(16, BEST_NS), 0, Policy(), loud)[0].outcome for seed in range(120)]
+    assert found.count(Outcome.PUBLISHED) <= 2

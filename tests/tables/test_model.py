@@ -97,3 +97,11 @@ def test_of_equal_candidates_the_faster_one_is_taken() -> None:
 def test_a_candidate_that_cannot_run_is_never_taken() -> None:
     times = np.array([[[np.inf, np.inf]], [[3.0, 3.0]]])
     assert choose(times, 1.05).tolist() == [[1, 1]]
+
+
+def test_no_more_workgroups_share_a_unit_than_the_compiler_makes_room_for() -> None:
+    """An image with `waves_per_eu` 1 has few registers, and all of a SIMD."""
+    few = Need(np.array([64.0]), np.array([0.0]), np.array([1024.0]), np.array([1.0]))
+    warps = np.array([2.0])
+    assert resident(MI300X, warps, need(64, 0, 1024))[0] == 16
+    assert resident(MI300X, warps, few)[0] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ def search() -> Search:
     assert schema and target
     functional = ("fp16", 0, 128, False, False, 0)
     return make_search(database.archs["gfx942"], schema, functional, DEVICES["gfx942"], target, sources())
+
+
+NEEDS = Resources(64, 60, 0, 0, 16384, 8)
 
 
 def compiled(registers: int, spills: int = 0, shared: int = 16384) -> Result:
@@ -117,3 +121,16 @@ def test_where_no_image_came_out_small_ones_are_tried(search: Search) -> None:
     (first,) = search.hopeful()
     search.results[first] = Result(OUT_OF_RESOURCES, "too much local memory", 1.0)
     assert len(search.frugal()) == FRUGAL
+
+
+def test_what_the_compiler_says_of_occupancy_is_known_of_compiled_ones(search: Search) -> None:
+    (first,) = search.hopeful()
+    before = search.need().waves[first]
+    search.results[first] = Result(OK, "", 1.0, Binary("0" * 64, 1, "attn_fwd", 4, 64, 0, replace(NEEDS, occupancy=1)))
+    assert before > 1
+    assert search.need().waves[first] == 1
+
+
+def test_no_candidate_leaves_registers_to_nobody(search: Search) -> None:
+    """Triton takes `waves_per_eu` for the most waves as well."""
+    assert {config["waves_per_eu"] for config in search.configs} == {0, 2}

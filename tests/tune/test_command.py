@@ -932,3 +932,15 @@ def test_what_never_was_a_journal_is_left_alone(tmp_path, text, repair):
     assert (done.code, path.read_text(encoding="utf-8")) == (2, text)
     assert "this is no journal" in done.err
     assert not list(tmp_path.glob("*.damaged"))
+
+
+def test_a_policy_that_asks_for_less_than_verify_is_told(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    loose = ("--set", "promotion.min_improvement_pct=0", "--set", "race.error_budget=0.5")
+    err = made.tune("--cells", listed(tmp_path, CELL), *loose).err
+    assert "policy promotion.min_improvement_pct is 0; at least 3 is asked for" in err
+    assert err.count("`txtdb verify` refuses what is published so") == 2
+    code, text = invoke("verify", str(made.root))
+    assert (code, "bar-changed" in text) == (1, True)
+    strict = make_bench(tmp_path / "strict", TIMES)
+    assert "verify" not in strict.tune("--cells", listed(tmp_path, CELL)).err

@@ -35,7 +35,8 @@ from txtdb.diff.sides import open_side
 from txtdb.evidence.encode import EVIDENCE_START
 from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Policy, as_json, described, from_json, overridden
-from txtdb.faults import Fault, FaultError, Span
+from txtdb.evidence.recompute import lax
+from txtdb.faults import Fault, FaultError, Severity, Span
 from txtdb.files import write_if_changed
 from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.database import Database
@@ -247,6 +248,7 @@ class _Command:
         print_faults(prepared.notes)
         if self._given["compare"] is None:
             print_faults(name_notes(database.roots[0], table.arch, self._publication))
+            print_faults(_lax_notes(self._settings.policy))
         faults = size_faults(self._work(prepared))
         if faults:
             fail(faults, EXIT_USAGE)
@@ -412,6 +414,13 @@ def _ending(found: Report, change: Change) -> str:
     if not change.steps and not change.faults:
         return "nothing changes: no patch is written"
     return "\n".join(outcome_lines(change, False))
+
+
+def _lax_notes(policy: Policy) -> Iterator[Fault]:
+    """Warnings that a policy asks for less than `txtdb verify` takes."""
+    hint = "`txtdb verify` refuses what is published so, unless its --policy asks for no more"
+    for message in lax(policy, Policy()):
+        yield Fault("policy", Span("--set"), message, hint, Severity.WARNING)
 
 
 def _no_place(file: Path | None) -> list[Fault]:

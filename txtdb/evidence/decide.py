@@ -15,7 +15,7 @@ from itertools import chain
 from txtdb.evidence.finalists import Rounds, finalists, is_right
 from txtdb.evidence.policy import Policy
 from txtdb.evidence.race import Race
-from txtdb.evidence.samples import Comparison, all_acceptable, all_sound, total
+from txtdb.evidence.samples import Comparison, all_acceptable, all_sound, quantile, total
 from txtdb.evidence.watts import usable_watts, watts_floor
 from txtdb.model.evidence import Decision, Measured, Outcome, Reason, Standing
 from txtdb.model.values import functional_rank
@@ -171,7 +171,19 @@ def _gain(measured: Measured, result: _Result, winner: int, policy: Policy, leas
 def _floor(measured: Measured, found: Comparison, rival: int, incumbent: int, policy: Policy) -> float:
     """The noise of a gain or loss, percent. A gain of g has (1 - g) times the standard error of the logarithm."""
     watts = watts_floor(measured, rival, incumbent, policy) if rival != incumbent else 0.0
-    return 100 * math.hypot(policy.finalists.sigma * found.spread, watts) * math.exp(found.mean)
+    return 100 * math.hypot(_errors(measured, found, policy) * found.spread, watts) * math.exp(found.mean)
+
+
+def _errors(measured: Measured, found: Comparison, policy: Policy) -> float:
+    """How many standard errors are noise: more where a few rounds tell them, and the best of several is taken.
+
+    A race takes no look at who is ahead before it is proven.
+    """
+    if measured.strategy == "race" or not found.freedom:
+        return policy.finalists.sigma
+    rivals = len({one for block in measured.blocks for one in block.order}) - 1
+    tail = policy.race.error_budget / 2 / max(rivals, 1)
+    return max(policy.finalists.sigma, quantile(found.freedom, tail))
 
 
 def _winner(measured: Measured, gains: Mapping[int, _Gain | None]) -> int:

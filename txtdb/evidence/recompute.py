@@ -71,7 +71,7 @@ def evidence_faults(evidence: Evidence, file: str, schema: Schema, asked: Policy
         more = f"; {len(faults) - 1} more are wrong" if len(faults) > 1 else ""
         yield replace(faults[0], rule=BAD, message=f"{faults[0].message}{more}"), None
         return
-    for message in (*_lax(policy, asked), *_calibration_problems(evidence, policy)):
+    for message in (*lax(policy, asked), *_calibration_problems(evidence, policy)):
         yield Fault(BAR, span, message, "measure again, or tell verify what policy is asked for"), None
     bar = demanded_bar(evidence.calibration, policy)
 
@@ -147,7 +147,7 @@ def _shown(value: object) -> str:
     return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _lax(policy: Policy, asked: Policy) -> Iterator[str]:
+def lax(policy: Policy, asked: Policy) -> Iterator[str]:
     """Where a policy asks for less than what is asked for."""
     for group, name, more_is_easier in _EASIER:
         have, want = (getattr(getattr(item, group), name) for item in (policy, asked))
