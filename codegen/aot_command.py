@@ -235,21 +235,26 @@ def extract(pack: Path, names: tuple[str, ...], out: Path) -> None:
 def verify(pack: Path, root: Path | None, overlays: tuple[Path, ...], style: str) -> None:
     """Check a PACK: every byte of it and, where ROOT is given, that it belongs to the tables there and has all images.
 
-    Exit code 0: sound; 1: not.
+    Tables of its archs that the pack was not built for are listed. Exit code 0: sound; 1: not.
     """
     if overlays and root is None:
         raise click.UsageError("--overlay has no effect without ROOT")
-    faults = verify_pack(pack)
+    faults, absent = verify_pack(pack), list[str]()
     if not faults and root:
         database = open_root(root, overlays)
         with _open(pack) as opened:
             archs = sorted({place.partition("/")[0] for place in opened.manifest.tables} & database.archs.keys())
             plans, wrong = make_plans(database, archs, ())
             faults = [*wrong, *pack_faults(opened, plans)]
+            places = [f"{plan.arch}/{plan.schema.iface}" for plan in plans]
+            absent = [place for place in places if place not in opened.manifest.tables]
     if style == "json":
-        print_json({"pack": pack.as_posix(), "faults": [fault_json(fault) for fault in faults]})
+        told = [fault_json(fault) for fault in faults]
+        print_json({"pack": pack.as_posix(), "faults": told, "absent": absent})
     else:
         print_faults(faults)
+        if absent:
+            click.echo(f"not in this pack: {', '.join(absent)}")
         click.echo(f"{pack}: {counted(len(faults), 'fault') if faults else 'sound'}")
     if faults:
         sys.exit(EXIT_USAGE if faults[0].rule == "pack-unreadable" else EXIT_FINDINGS)

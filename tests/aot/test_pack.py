@@ -264,6 +264,14 @@ def test_verify_against_its_database(pack: Path, root: Path) -> None:
     assert run("verify", pack, root) == (0, f"{pack}: sound\n")
 
 
+def test_verify_lists_what_the_pack_was_not_built_for(tmp_path: Path) -> None:
+    pack = fake_pack(make_root(tmp_path / "narrow", "gfx942", "sm_90"), tmp_path / "narrow.pack", "gfx942", "sm_90")
+    wider = make_root(tmp_path / "wider", "gfx942", "sm_90", helper=True)
+    missing = ["gfx942/bwd_preprocess", "sm_90/bwd_preprocess"]
+    assert run("verify", pack, wider) == (0, f"not in this pack: {', '.join(missing)}\n{pack}: sound\n")
+    assert json.loads(run("verify", pack, wider, "--format", "json")[1])["absent"] == missing
+
+
 def test_verify_fails_on_an_unlike_table(pack: Path, root: Path) -> None:
     (root / "gfx942" / "attn_fwd.txtdb").write_text(table("gfx942", palette={**PALETTE, "b": "64 16 false 0 4 1"}))
     code, output = run("verify", pack, root)

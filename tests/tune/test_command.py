@@ -944,3 +944,37 @@ def test_a_policy_that_asks_for_less_than_verify_is_told(tmp_path):
     assert (code, "bar-changed" in text) == (1, True)
     strict = make_bench(tmp_path / "strict", TIMES)
     assert "verify" not in strict.tune("--cells", listed(tmp_path, CELL)).err
+
+
+def test_a_comparison_with_a_broken_database_tells_what_is_broken(tmp_path):
+    made, other = make_bench(tmp_path, TIMES), make_bench(tmp_path / "other")
+    with (other.root / "schema/attn_fwd.toml").open("a", encoding="utf-8") as stream:
+        stream.write("[\n")
+    done = made.tune("--cells", listed(tmp_path, CELL), "--compare", str(other.root))
+    assert (done.code, "schema/attn_fwd.toml:" in done.err) == (2, True)
+
+
+def test_a_comparison_tells_of_cells_that_one_side_lacks(tmp_path):
+    made, other = make_bench(tmp_path, TIMES), make_bench(tmp_path / "other", files={"gfxA/attn_fwd.txtdb": EMPTY})
+    done = made.tune("--cells", listed(tmp_path, CELL, OTHER), "--compare", str(other.root))
+    assert "2 cells have a config on one side only: left out" in done.err
+    assert "nothing to measure" in done.out
+
+
+@pytest.mark.parametrize("data", [b"", b'{"evidence": 1, "if', b"[" * 100_000])
+def test_a_report_of_what_is_no_json_says_so(tmp_path, data):
+    made, path = make_bench(tmp_path, TIMES), tmp_path / "run.json"
+    path.write_bytes(data)
+    code, text = invoke("tune", "report", str(path), "--root", str(made.root), "-o", str(tmp_path / "x.html"))
+    assert (code, "this is no JSON" in text) == (2, True)
+
+
+def test_a_shape_has_no_negative_size(tmp_path):
+    made, path = make_bench(tmp_path, TIMES), tmp_path / "shapes.txt"
+    path.write_text("seqlen_q=64 seqlen_k=64\nseqlen_q=-1 seqlen_k=-64\n", encoding="utf-8")
+    done = made.tune("--shapes", str(path), "--dry-run")
+    assert done.code == 2
+    assert re.findall(r"shapes.txt:2.*: error: (.*); a size is not negative", done.err) == [
+        "seqlen_q is -1",
+        "seqlen_k is -64",
+    ]

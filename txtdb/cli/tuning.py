@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -36,7 +36,7 @@ from txtdb.evidence.encode import EVIDENCE_START
 from txtdb.evidence.files import read_evidence
 from txtdb.evidence.policy import Policy, as_json, described, from_json, overridden
 from txtdb.evidence.recompute import lax
-from txtdb.faults import Fault, FaultError, Severity, Span
+from txtdb.faults import Fault, FaultError, Severity, Span, errors
 from txtdb.files import write_if_changed
 from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.database import Database
@@ -197,12 +197,15 @@ def _holder(evidence: Path) -> Path:
 
 def _schema_of(database: Database, data: bytes, file: Path) -> ArchSchema:
     """The schema of the interface and arch that evidence names."""
+    arch_schema = None
     try:
         given = json.loads(data)
+    except (ValueError, RecursionError):
+        hint = "it may be cut short, or another file"
+        fail([Fault("bad-evidence", Span(file.as_posix()), "this is no JSON", hint)], EXIT_USAGE)
+    with suppress(KeyError, TypeError):
         schema = database.schemas[given["iface"]]
         arch_schema = schema.for_arch(given["arch"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        arch_schema = None
     if arch_schema is None:
         message, hint = "this is no evidence of an interface and arch of the database", "name the database with --root"
         fail([Fault("bad-evidence", Span(file.as_posix()), message, hint)], EXIT_USAGE)
@@ -280,6 +283,9 @@ class _Command:
             found = prepare(database, table, choice, self._field(table.schema))
         else:
             side = self._stack.enter_context(open_side(self._given["compare"], Path()))
+            wrong = errors(side.database.faults)
+            if wrong:
+                fail(wrong, EXIT_USAGE)
             before = _usable(table_of(side.database, table.arch, table.iface))
             found = prepare_comparison(side.database, before, table, choice)
         if isinstance(found, list):

@@ -81,6 +81,8 @@ def _spots(arch_schema: ArchSchema, shapes: tuple[str, str] | None) -> tuple[lis
         missing = [name for name in names if name not in given]
         if missing and not wrong:
             wrong = [Fault("cell", Span(""), f"the size on axis {missing[0]} is missing", f"add {missing[0]}=SIZE")]
+        low = [name for name in names if not wrong and int(given[name]) < 0]
+        wrong += [Fault("cell", Span(""), f"{name} is {given[name]}; a size is not negative") for name in low]
         faults.extend(placed(fault, file, number) for fault in wrong)
         if not wrong:
             sizes = [int(given[name]) for name in names]

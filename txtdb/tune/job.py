@@ -30,6 +30,7 @@ from txtdb.tune.measuring import Measurer
 from txtdb.tune.publish import Publication, is_published, moved_fault, publish
 from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session
 from txtdb.tune.tunable import Tunable
+from txtdb.wording import plural
 
 # Guesses for the estimate of a dry run: seconds of one compilation, of one accuracy check, of one timed call with what
 # is restored and flushed around it, and of the watts of a candidate.
@@ -115,13 +116,23 @@ def prepare_comparison(
     cells, faults = choose_cells(after, choice)
     if faults:
         return faults
-    plans = []
+    plans, lone = [], 0
     for cell in cells:
         first, second = config_at(before, cell), config_at(after, cell)
+        lone += (first is None) is not (second is None)
         if first is not None and second is not None and first != second:
             layer = ground_of(before, cell, old.listings[0].label).layer
             plans.append(CellPlan(cell, ordered(after.schema, (first, second)), first, layer, ()))
-    return Prepared(after, tuple(plans), ())
+    return Prepared(after, tuple(plans), tuple(_lone(old.listings[0].label, lone)))
+
+
+def _lone(label: str, count: int) -> Iterator[Fault]:
+    """A note of the cells that have a config on one side only."""
+    if count:
+        message = (
+            f"{count} {plural(count, 'cell')} {'has' if count == 1 else 'have'} a config on one side only: left out"
+        )
+        yield Fault("cell", Span(label), message, "`txtdb diff` lists them", Severity.WARNING)
 
 
 @dataclass(frozen=True)
