@@ -978,3 +978,30 @@ def test_a_shape_has_no_negative_size(tmp_path):
         "seqlen_q is -1",
         "seqlen_k is -64",
     ]
+
+
+@pytest.mark.parametrize("strategy", ["race", "exhaustive"])
+def test_a_trial_that_was_ended_measures_the_rest_of_it_and_ends_the_same(tmp_path, monkeypatch, strategy):
+    """Every measurement is in the journal as soon as it is made, those of a trial too."""
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "2", "--strategy", strategy, *SHORT)
+    undisturbed = make_bench(tmp_path / "undisturbed")
+    assert undisturbed.tune(*options).code == 0
+    whole, timed = Measurer.time, []
+
+    def ended(self, task, config, *given):
+        timed.append(given[2])
+        if len(timed) in (7, 20, 31):
+            raise KeyboardInterrupt
+        return whole(self, task, config, *given)
+
+    monkeypatch.setattr(Measurer, "time", ended)
+    made = make_bench(tmp_path / "ended")
+    while "stopped in the trials" in made.tune(*options).out:
+        assert len(timed) < 40
+    made_anew = len(timed) - 3
+    timed.clear()
+    monkeypatch.setattr(Measurer, "time", lambda self, *given: timed.append(1) or whole(self, *given))
+    other = make_bench(tmp_path / "other")
+    assert other.tune(*options).code == 0
+    assert made_anew == len(timed), "a measurement that was in flight is made again, and no other"
+    assert made.evidence() == undisturbed.evidence()

@@ -7,7 +7,7 @@ right.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +80,8 @@ class Calibrated:
     trials: tuple[TrialEvidence, ...]
 
 
+# The label of a trial and that of its cell, and the config.
+_Key = tuple[str, str, ConfigValues]
 # (label, calls of warm-up, calls) → the times of the calls
 _Measure = Callable[[int, int, int], tuple[float, ...]]
 
@@ -107,6 +109,11 @@ class Calibrator:
             for record in known
             if record["is"] == "subject" and (config := self._known(record["config"])) is not None
         }
+        # The measurements of trials in their order, by what they are of: a trial that was ended goes on from them.
+        self._parts: dict[_Key, deque[Record]] = defaultdict(deque)
+        for record in known:
+            if record["is"] == "trial-times" and (config := self._known(record["config"])) is not None:
+                self._parts[record["trial"], record["of"], config].append(record)
         self._measured: Counter[str] = Counter()
 
     def run(self, plans: Sequence[CellPlan], count: int, tick: Callable[[int, int], None]) -> Calibrated:
@@ -222,8 +229,9 @@ class Calibrator:
         settings = (self._policy.measurement.warm_up, self._policy.finalists.calls)
         blocks = []
         for number in range(self._policy.finalists.rounds):
-            self._measurer.fresh()
-            self._measurer.compile(*self._candidate(cell, config))
+            if len(self._parts[trial.label, cell.label, config]) < len(chosen):
+                self._measurer.fresh()
+                self._measurer.compile(*self._candidate(cell, config))
             order = block_order(self._policy.seed, trial.label, number, chosen)
             blocks.append(Block(order, tuple(measure(label, *settings) for label in order)))
         return blocks
@@ -238,11 +246,24 @@ class Calibrator:
         warm_up: int,
         calls: int,
     ) -> tuple[float, ...]:
-        """Calls of one label; a measurement during which the device throttled is made again."""
+        """Calls of one label, measured unless the journal has them.
+
+        A measurement during which the device throttled is made again.
+        """
+        parts = self._parts[trial.label, cell.label, config]
+        if parts:
+            known = parts.popleft()
+            for _ in range(known["attempts"]):
+                next(numbers)
+            return tuple(known["times"])
         factor = 1 + SLOWER_PCT / 100 if trial.twin and label == 0 else 1.0
         task, given = self._candidate(cell, config)
-        for _ in range(MOST_THROTTLED):
+        for attempt in range(MOST_THROTTLED):
             times, throttled = self._measurer.time(task, given, warm_up, calls, next(numbers))
             if not throttled:
-                return tuple(time * factor for time in times)
+                found = [time * factor for time in times]
+                of = {"trial": trial.label, "of": cell.label, "config": self._named(config)}
+                record = {"is": "trial-times", "cell": TRIALS, **of, "attempts": attempt + 1, "times": found}
+                self._journal.append(record)
+                return tuple(found)
         raise Throttled
