@@ -1005,3 +1005,9 @@ def test_a_trial_that_was_ended_measures_the_rest_of_it_and_ends_the_same(tmp_pa
     assert other.tune(*options).code == 0
     assert made_anew == len(timed), "a measurement that was in flight is made again, and no other"
     assert made.evidence() == undisturbed.evidence()
+
+
+def test_a_list_of_cells_may_begin_with_a_byte_order_mark(tmp_path):
+    made, path = make_bench(tmp_path, TIMES), tmp_path / "cells.txt"
+    path.write_text("\ufeffhead_dim=64 seqlen_q=64 seqlen_k=64\n", encoding="utf-8")
+    assert made.tune("--cells", str(path), "--dry-run").out.startswith("1 cell, ")

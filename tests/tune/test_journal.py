@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,16 @@ def test_row_114_processes_that_start_together_on_a_missing_folder_lose_nothing(
     records = opened(path).records
     assert {(record["number"], record["turn"]) for record in records} == {(n, t) for n in range(8) for t in range(50)}
     assert len(records) == 400
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed there")
+def test_a_journal_that_was_removed_is_noticed_at_the_next_record(tmp_path):
+    path = tmp_path / "some.journal"
+    journal, faults = open_journal(path, {"iface": "x"}, repair=False)
+    assert journal and not faults
+    journal.append({"is": "times"})
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="removed during the run") as raised:
+        journal.append({"is": "times"})
+    assert raised.value.filename == str(path)
+    journal.close()

@@ -450,7 +450,7 @@ def _named_text(path: Path | None) -> tuple[str, str] | None:
     if path is None:
         return None
     try:
-        return path.as_posix(), path.read_text(encoding="utf-8")
+        return path.as_posix(), path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         _unreadable(path, error)
 

@@ -8,6 +8,7 @@ candidate that takes the machine down is known afterwards.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -54,16 +55,20 @@ class Journal:
         self.path = path
         self.records = records
         self._stream = stream
+        self._counts_links = _links(stream) > 0  # some file systems count none
         self._mutex = threading.Lock()
 
     def append(self, record: Record, *, force: bool = False) -> None:
         """Write one record; `force` waits until it is on the disk. Threads may call this.
 
-        Raises OSError, as of a full disk: the line may be torn then, and what is written later would go on with it.
+        Raises OSError, as of a full disk: the line may be torn then, and what is written later would go on with it. So
+        it does where somebody removed the file: nothing that is written would be found again.
         """
         with self._mutex, naming(self.path):
             self._stream.write(_line(record))
             self._stream.flush()
+            if self._counts_links and not _links(self._stream):
+                raise FileNotFoundError(errno.ENOENT, "the journal was removed during the run")
             if force:
                 os.fsync(self._stream.fileno())
 
@@ -76,6 +81,10 @@ class Journal:
                     os.fsync(self._stream.fileno())
             finally:
                 self._stream.close()
+
+
+def _links(stream: IO[bytes]) -> int:
+    return os.fstat(stream.fileno()).st_nlink
 
 
 def open_journal(path: Path, identity: Mapping[str, Any], repair: bool) -> tuple[Journal | None, list[Fault]]:
