@@ -820,7 +820,7 @@ def test_files_that_are_no_json_are_refused(tmp_path, text):
     done = made.tune("--all", "--policy", str(other), "--dry-run")
     assert (done.code, "this is no JSON" in done.err) == (2, True)
     code, out = invoke("tune", "report", str(other), "--root", str(made.root), "-o", str(tmp_path / "page.html"))
-    assert (code, "this is no evidence" in out) == (2, True)
+    assert (code, "this is no JSON" in out) == (2, True)
 
 
 def full_disk(*_given):

@@ -94,6 +94,19 @@ def test_a_shield_costs_a_candidate_next_to_nothing(tmp_path, closing):
     assert time.monotonic() - start < 4
 
 
+def test_an_interrupt_while_the_begin_is_written_is_outlived_behind_a_shield(tmp_path, closing):
+    """Else a person who ends a run again and again makes a candidate one that ends the tuner."""
+    measurer = closing(Measurer(device(tmp_path), RUN, shielded=True))
+    landed = []
+
+    def begin():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measurer.check(TASK, CONFIG, Notes(begin, lambda: landed.append(1)))
+    assert landed == [1]
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 def test_a_shield_that_was_just_sent_a_signal_has_fallen(tmp_path, closing, number):
     """Though it may not be gone yet."""

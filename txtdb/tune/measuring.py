@@ -237,9 +237,9 @@ def _noted(worker: Worker, request: Mapping[str, Any], limit_s: float, notes: No
 
     An interrupt may be so too, and is not noted as outlived, unless the candidate runs behind a shield.
     """
-    if notes:
-        notes.begin()
     try:
+        if notes:
+            notes.begin()  # an interrupt may come while that is written, too
         return worker.ask(request, limit_s)
     except WorkerLost as lost:
         raise CandidateFault(lost.status, lost.detail) from lost

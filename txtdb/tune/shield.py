@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
@@ -24,18 +24,35 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _answer(asked: int, answers: int) -> None:
-    while data := os.read(asked, 1):
-        os.write(answers, data)
+def _attend(worker: subprocess.Popen[bytes], asked: int, answers: int) -> int:
+    """Answer until the worker ends; its exit code.
+
+    By one thread: a signal that stops or ends this process is delivered before the thread goes on, and so before it
+    answers what was asked after that signal.
+    """
+    wakes, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken)
+    heard = [asked, wakes]
+    while (code := worker.poll()) is None:
+        ready, _, _ = select.select(heard, [], [])
+        if wakes in ready:
+            os.read(wakes, 64)
+        if asked in ready:
+            data = os.read(asked, 1)
+            if data:
+                os.write(answers, data)
+            else:
+                heard.remove(asked)
+    return code
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; its exit code. A signal that ended it ends this process too."""
     end_with_parent()
     asked, answers, *command = arguments
-    worker = subprocess.Popen(command)
-    threading.Thread(target=_answer, args=(int(asked), int(answers)), daemon=True).start()
-    code = worker.wait()
+    code = _attend(subprocess.Popen(command), int(asked), int(answers))
     if code < 0:
         os.kill(os.getpid(), -code)
     return code
