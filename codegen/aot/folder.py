@@ -71,8 +71,9 @@ class BuildFolder:
                 for left in self.path.glob(f"{_SCRATCH}*/{_LOCK}"):
                     _remove_unless_held(left)
                 name = stack.enter_context(tempfile.TemporaryDirectory(dir=self.path, prefix=_SCRATCH))
-                held = lock(stack.enter_context((Path(name) / _LOCK).open("wb")))
-                assert held, "nobody else knows it yet"
+                held = stack.enter_context((Path(name) / _LOCK).open("wb"))
+                with suppress(OSError):  # where nothing can be locked, nobody removes what others left either
+                    lock(held)
             yield Path(name)
 
     def _result_path(self, key: str) -> Path:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from codegen.aot import folder as folder_module
 from codegen.aot.folder import BuildFolder
 from codegen.aot.pool import _Crew
 from codegen.aot.result import Result
@@ -83,10 +86,12 @@ def test_files_on_their_way_are_gone_afterwards(built: tuple[BuildFolder, Result
 
 HOLDING = """
 import sys, time
+import errno
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from codegen.aot import BuildFolder
 with BuildFolder(Path(sys.argv[1])).scratch() as scratch:
     (scratch / "x").write_bytes(b"x")
@@ -110,6 +115,21 @@ def test_what_a_killed_run_left_goes_and_what_another_one_holds_stays(tmp_path: 
         for process in (killed, living):
             process.kill()
             process.communicate()
+
+
+def test_where_nothing_can_be_locked_nothing_of_others_is_removed(tmp_path: Path, monkeypatch: Any) -> None:
+    """As on some network file systems; images are built there all the same."""
+    other = tmp_path / ".new-other"
+    other.mkdir()
+    (other / "lock").touch()
+
+    def refused(stream: object) -> bool:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(folder_module, "lock", refused)
+    with BuildFolder(tmp_path).scratch() as scratch:
+        assert scratch.is_dir() and other.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == [".new-other"]
 
 
 def test_a_worker_that_starts_when_all_are_ended_is_ended(tmp_path: Path) -> None:

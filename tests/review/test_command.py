@@ -86,6 +86,17 @@ def test_a_named_form_counts_more_than_the_file(repository):
     assert (repository.path / "r.html").read_text(encoding="utf-8").startswith("## Review")
 
 
+@pytest.mark.parametrize("name", ["r.html", "r.md", "r.json"])
+def test_a_review_replaces_a_review_and_nothing_else(repository, name):
+    path = repository.path / name
+    path.write_text('{\n"evidence": 1\n}\n', encoding="utf-8")
+    done = run("review", "main..feature", "--root", "amd", "--out", name)
+    assert (done.code, "which is not replaced" in done.err) == (2, True)
+    assert path.read_text(encoding="utf-8").startswith('{\n"evidence"')
+    path.unlink()
+    assert [run("review", "main..feature", "--root", "amd", "--out", name).code for _ in range(2)] == [0, 0]
+
+
 def test_a_change_that_brings_errors_ends_with_1(repository):
     repository.write(below(patch_b("64 x . .")))
     done = run("review", "main..", "--root", "amd")

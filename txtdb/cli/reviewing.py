@@ -18,6 +18,7 @@ from txtdb.faults import Fault, FaultError, Severity, Span, errors
 from txtdb.files import atomic_write
 from txtdb.review.build import build_review
 from txtdb.review.markdown import as_markdown
+from txtdb.review.markup import PAGE_START
 from txtdb.review.page import as_html
 from txtdb.review.plain import as_json
 from txtdb.review.records import Review
@@ -25,7 +26,7 @@ from txtdb.review.words import headline
 
 _RENDERERS = {"html": as_html, "json": as_json, "md": as_markdown}
 # How files begin that an output of a form may replace.
-_STARTS = {"html": [b"<!DOCTYPE html>"], "json": [b"{"], "md": [b"## Review of "]}
+_STARTS = {"html": [PAGE_START], "json": [b'{\n  "root": '], "md": [b"## Review of "]}
 _RANGE = re.compile(r"(?P<base>[^-].*?)(?P<dots>\.{2,3})(?P<head>(?:[^-.].*)?)")
 
 

@@ -45,6 +45,7 @@ from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.patching.outcome import Outcome as Change
 from txtdb.patching.report import outcome_lines
+from txtdb.review.markup import PAGE_START
 from txtdb.tune.calibrating import Calibrated, Calibrator
 from txtdb.tune.cell_run import RACE, STRATEGIES
 from txtdb.tune.choosing import Choice
@@ -80,7 +81,7 @@ from txtdb.tune.progress import (
     summary_of,
 )
 from txtdb.tune.publish import Publication, can_write, name_notes, place_faults, publication_faults
-from txtdb.tune.report import PAGE_START, report_page
+from txtdb.tune.report import report_page
 from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
 from txtdb.wording import did_you_mean, plural

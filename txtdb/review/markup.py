@@ -6,6 +6,9 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 
+# How every page begins.
+PAGE_START = b"<!DOCTYPE html>"
+
 
 class Markup(str):
     """A piece of HTML. Only `element` and `join` make one, so that any other text is escaped."""

@@ -35,8 +35,6 @@ from txtdb.tune.report_plot import Lines, race_lines, race_plot
 from txtdb.wording import plural
 
 _TEMPLATES = Path(__file__).parent / "templates"
-# How every page begins.
-PAGE_START = b"<!DOCTYPE html>"
 _NS_PER_US = 1e3
 _NS_PER_S = 1e9
 
