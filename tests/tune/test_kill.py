@@ -32,9 +32,10 @@ def bench(folder: Path) -> Bench:
     return made
 
 
-def killing(made: Bench, kills: int, seed: int = 1) -> dict[str, object]:
+def killing(made: Bench, kills: int, length: int, seed: int = 1) -> dict[str, object]:
     arguments = made.arguments("--keys", "head_dim=64")
-    command = [sys.executable, "-m", "tests.tune.killing", str(seed), str(kills), str(made.journals), "--", *arguments]
+    numbers = [str(number) for number in (seed, kills, length)]
+    command = [sys.executable, "-m", "tests.tune.killing", *numbers, str(made.root.parent), "--", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
@@ -46,7 +47,7 @@ def killing(made: Bench, kills: int, seed: int = 1) -> dict[str, object]:
 def test_row_077_killed_50_times_at_random_points_the_patch_is_the_same_byte_for_byte(tmp_path):
     undisturbed, disturbed = bench(tmp_path / "a"), bench(tmp_path / "b")
     assert undisturbed.tune("--keys", "head_dim=64").code == 0
-    found = killing(disturbed, KILLS)
+    found = killing(disturbed, KILLS, undisturbed.journal().read_bytes().count(b"\n"))
     assert (found["kills"], found["code"]) == (KILLS, 0)
     assert list(undisturbed.patches()) == ["attn_fwd.0010-tuned.dbpatch", "tuned.json"]
     assert disturbed.patches() == undisturbed.patches()
