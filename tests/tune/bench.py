@@ -194,6 +194,19 @@ def describe(
     return {"seed": 1, "noise": noise or {"call_pct": 0.5, "outlier_share": 0.0}, "cells": [*described, *also], **more}
 
 
+def invoke(*words: str) -> tuple[int, str]:
+    """Exit code and output of any command."""
+    result = CliRunner().invoke(main, list(words))
+    return result.exit_code, result.output
+
+
+def shapes(folder: Path, *lines: str) -> str:
+    """A file of shapes."""
+    path = folder / "shapes.txt"
+    path.write_text("".join(f"{line}  # as a model has it\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
 def make_bench(
     folder: Path, times: Mapping[CellKey, Mapping[ConfigKey, float]] | None = None, files: Any = None, **more: Any
 ) -> Bench:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -30,26 +27,24 @@ from txtdb.cli.common import (
     print_json,
     why_option,
 )
+from txtdb.cli.evidence_page import report
+from txtdb.cli.policies import changed_policy, family_policy, lax_notes, show_policy
 from txtdb.cli.tables import choose_schema
+from txtdb.cli.usage import named_text, usage_faults
 from txtdb.diff.sides import open_side
 from txtdb.evidence.encode import EVIDENCE_START
-from txtdb.evidence.files import read_evidence
-from txtdb.evidence.policy import Policy, as_json, described, from_json, overridden
-from txtdb.evidence.recompute import lax
-from txtdb.faults import Fault, FaultError, Severity, Span, errors
-from txtdb.files import write_if_changed
+from txtdb.evidence.policy import Policy
+from txtdb.faults import Fault, Span, errors
 from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.database import Database
-from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolved import ResolvedTable
-from txtdb.model.schema import ArchSchema, Schema
+from txtdb.model.schema import Schema
 from txtdb.patching.outcome import Outcome as Change
 from txtdb.patching.report import outcome_lines
-from txtdb.review.markup import PAGE_START
 from txtdb.tune.calibrating import Calibrated, Calibrator
 from txtdb.tune.cell_run import RACE, STRATEGIES
 from txtdb.tune.choosing import Choice
-from txtdb.tune.clocks import ClocksRefused, Requested, arranged
+from txtdb.tune.clocks import Requested, arranged
 from txtdb.tune.device import CandidateFault, DeviceFacts
 from txtdb.tune.devices import DeviceMissing, known_device, needs_tunable, runs_kernels, with_measurement
 from txtdb.tune.job import (
@@ -81,10 +76,9 @@ from txtdb.tune.progress import (
     summary_of,
 )
 from txtdb.tune.publish import Publication, can_write, name_notes, place_faults, publication_faults
-from txtdb.tune.report import report_page
 from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
-from txtdb.wording import did_you_mean, plural
+from txtdb.wording import plural
 
 JOURNAL_FOLDER = ".txtdb-tune"
 
@@ -159,58 +153,13 @@ def tune(**given: Any) -> None:
 
     Exit code 0: every cell is done; 1: incomplete, or a cell has no valid candidate; 2: usage or environment.
     """
-    given["policy_text"] = _named_text(given["policy_file"])  # once: the file may be a pipe
-    _policy(Policy(), given)  # what is wrong with it is told before a tunable is loaded
-    with _usage_faults(), ExitStack() as stack:
+    given["policy_text"] = named_text(given["policy_file"])  # once: the file may be a pipe
+    changed_policy(Policy(), given)  # what is wrong with it is told before a tunable is loaded
+    with usage_faults(), ExitStack() as stack:
         if given["show_policy"]:
-            _show_policy(_policy(_family_policy(_tunable(given)), given), given["style"])
+            show_policy(changed_policy(family_policy(_tunable(given)), given), given["style"])
         else:
             _Command(given, stack).run()
-
-
-@click.command("report", short_help="Render evidence as a page.")
-@click.argument("evidence", type=_existing)
-@click.option("--root", type=click.Path(path_type=Path), help="The database.  [default: the one that holds EVIDENCE]")
-@click.option("-o", "--out", type=_file, required=True, help="The page.")
-def report(evidence: Path, root: Path | None, out: Path) -> None:
-    """Render an evidence file as one HTML page, with a plot of each race."""
-    root = root or _holder(evidence)
-    data = _bytes_of(evidence)
-    faults = other_file_faults(out, [PAGE_START])
-    if faults:
-        fail(faults, EXIT_USAGE)
-    arch_schema = _schema_of(open_root(root), data, evidence)
-    found, faults = read_evidence(data, evidence.as_posix(), arch_schema.schema)
-    if found is None:
-        fail(faults)
-    with _usage_faults():
-        write_if_changed(out, report_page(found, arch_schema).encode())
-    click.echo(f"{out.as_posix()}: written")
-
-
-def _holder(evidence: Path) -> Path:
-    """The database that has an evidence file in the folder of an arch."""
-    folder, *above = evidence.absolute().parents
-    if folder.name != EVIDENCE_FOLDER or len(above) < 2:
-        raise click.UsageError("EVIDENCE lies in no database: name its database with --root")
-    return above[1]
-
-
-def _schema_of(database: Database, data: bytes, file: Path) -> ArchSchema:
-    """The schema of the interface and arch that evidence names."""
-    arch_schema = None
-    try:
-        given = json.loads(data)
-    except (ValueError, RecursionError):
-        hint = "it may be cut short, or another file"
-        fail([Fault("bad-evidence", Span(file.as_posix()), "this is no JSON", hint)], EXIT_USAGE)
-    with suppress(KeyError, TypeError):
-        schema = database.schemas[given["iface"]]
-        arch_schema = schema.for_arch(given["arch"])
-    if arch_schema is None:
-        message, hint = "this is no evidence of an interface and arch of the database", "name the database with --root"
-        fail([Fault("bad-evidence", Span(file.as_posix()), message, hint)], EXIT_USAGE)
-    return arch_schema
 
 
 class _Command:
@@ -227,7 +176,7 @@ class _Command:
     @cached_property
     def _settings(self) -> Settings:
         given = self._given
-        policy = _policy(_family_policy(self._tunable), given)
+        policy = changed_policy(family_policy(self._tunable), given)
         return Settings(
             device=with_measurement(given["device"], policy.measurement),
             policy=policy,
@@ -252,7 +201,7 @@ class _Command:
         print_faults(prepared.notes)
         if self._given["compare"] is None:
             print_faults(name_notes(database.roots[0], table.arch, self._publication))
-            print_faults(_lax_notes(self._settings.policy))
+            print_faults(lax_notes(self._settings.policy))
         faults = size_faults(self._work(prepared))
         if faults:
             fail(faults, EXIT_USAGE)
@@ -295,7 +244,7 @@ class _Command:
 
     def _field(self, schema: Schema) -> Field:
         if self._given["candidates"]:
-            return Field(_named_text(self._given["candidates"]))
+            return Field(named_text(self._given["candidates"]))
         if self._tunable is None and needs_tunable(self._given["device"]):
             known = ", ".join(tunable_names()) or "none"
             raise DeviceMissing(f"no package offers a tunable of {schema.iface}; there are: {known}")
@@ -314,7 +263,7 @@ class _Command:
             raise click.UsageError("--all, --missing and --cells exclude each other, and --cells all others")
         if not ways and not given["keys"] and not given["shapes"]:
             raise click.UsageError("say which cells: --all, --missing, --keys, --shapes or --cells")
-        shapes, cells = _named_text(given["shapes"]), _named_text(given["cells"])
+        shapes, cells = named_text(given["shapes"]), named_text(given["cells"])
         return Choice(given["everything"], given["missing"], given["keys"], shapes, cells)
 
     def _work(self, prepared: Prepared) -> Work:
@@ -423,13 +372,6 @@ def _ending(found: Report, change: Change) -> str:
     return "\n".join(outcome_lines(change, False))
 
 
-def _lax_notes(policy: Policy) -> Iterator[Fault]:
-    """Warnings that a policy asks for less than `txtdb verify` takes."""
-    hint = "`txtdb verify` refuses what is published so, unless its --policy asks for no more"
-    for message in lax(policy, Policy()):
-        yield Fault("policy", Span("--set"), message, hint, Severity.WARNING)
-
-
 def _no_place(file: Path | None) -> list[Fault]:
     """Why the evidence of a run cannot be written to a file, as far as that is known before it is."""
     if file is None:
@@ -446,27 +388,6 @@ def _usable(found: ResolvedTable | list[Fault]) -> ResolvedTable:
     return found
 
 
-def _named_text(path: Path | None) -> tuple[str, str] | None:
-    """(name, text) of a file."""
-    if path is None:
-        return None
-    try:
-        return path.as_posix(), path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        _unreadable(path, error)
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        _unreadable(path, error)
-
-
-def _unreadable(path: Path, error: Exception) -> NoReturn:
-    fail([Fault("unreadable", Span(path.as_posix()), f"the file cannot be read: {error}", "")], EXIT_USAGE)
-
-
 def _tunable(given: dict[str, Any]) -> Tunable | None:
     """The kernels of the interface, for a device that runs them. Raises DeviceMissing for an offer that is broken."""
     known_device(given["device"])
@@ -476,95 +397,3 @@ def _tunable(given: dict[str, Any]) -> Tunable | None:
         return find_tunable(given["iface"])
     except TypeError as error:
         raise DeviceMissing(str(error)) from error
-
-
-def _family_policy(tunable: Tunable | None) -> Policy:
-    """The policy that a family of kernels is tuned by."""
-    if tunable is None:
-        return Policy()
-    found, faults = from_json(as_json(tunable.policy(Policy())), Span(f"tunable of {tunable.iface}"))
-    if found is None:
-        fail(faults, EXIT_USAGE)
-    return found
-
-
-def _policy(base: Policy, given: dict[str, Any]) -> Policy:
-    """A policy with what a file and options change."""
-    return _changed(_with_file(base, given["policy_text"]), given["changes"])
-
-
-def _with_file(policy: Policy, named: tuple[str, str] | None) -> Policy:
-    if named is None:
-        return policy
-    name, text = named
-    try:
-        changes = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        fail([Fault("policy", Span(name), f"this is no JSON: {error}", "")], EXIT_USAGE)
-    return _overridden(policy, changes, Span(name))
-
-
-def _changed(policy: Policy, words: Sequence[str]) -> Policy:
-    """The policy with `race.delta_pct=0.5` and the like applied."""
-    known = {row.name for row in described(policy)}
-    nested: dict[str, Any] = {}
-    for word in words:
-        name, _, text = word.partition("=")
-        if name not in known:
-            hint = f"{did_you_mean(name, known)}`txtdb tune --show-policy` lists them"
-            fail([Fault("policy", Span(word), f"the policy has no number `{name}`", hint)], EXIT_USAGE)
-        group, _, last = name.rpartition(".")
-        (nested.setdefault(group, {}) if group else nested)[last] = _number(text)
-    return _overridden(policy, nested, Span("--set"))
-
-
-def _overridden(policy: Policy, changes: object, span: Span) -> Policy:
-    found, faults = overridden(policy, changes, span)
-    if found is None:
-        fail(faults, EXIT_USAGE)
-    return found
-
-
-def _number(text: str) -> bool | int | float | str:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _show_policy(policy: Policy, style: str) -> None:
-    rows = described(policy)
-    if style == "json":
-        print_json({"policy": as_json(policy), "reasons": {row.name: row.reason for row in rows}})
-        return
-    width = max(len(row.name) for row in rows)
-    for row in rows:
-        usual = "" if row.value == row.default else f" (default {row.default})"
-        click.echo(f"{row.name:{width}}  {row.value!s:>7}{usual}  {row.reason}")
-
-
-@contextmanager
-def _usage_faults() -> Iterator[None]:
-    """Ends the program where a side, the device, a tunable or the journal cannot be used."""
-    try:
-        yield
-    except FaultError as error:
-        fail(error.faults, EXIT_USAGE)
-    except ImportError as error:
-        hint = "pip install 'txtdb[tune]'"
-        fail([Fault("device", Span("--device"), f"what the device needs is not installed: {error}", hint)], EXIT_USAGE)
-    except ClocksRefused as error:
-        fail([Fault("device", Span("--clocks"), f"clocks cannot be changed: {error}", "")], EXIT_USAGE)
-    except DeviceMissing as error:
-        fail([Fault("device", Span("--device"), str(error), "")], EXIT_USAGE)
-    except OSError as error:
-        if error.filename is None and error.errno in (errno.ENOSPC, errno.EPIPE):  # standard output
-            raise
-        if error.filename is None:  # the device's driver
-            fail([Fault("device", Span("--device"), str(error), "")], EXIT_USAGE)
-        span = Span(Path(error.filename).as_posix())
-        fail([Fault("unwritable", span, f"cannot write: {error.strerror}", "")], EXIT_USAGE)
