@@ -29,6 +29,7 @@ from codegen.aot.reports import (
     stats_json,
     stats_lines,
 )
+from codegen.aot.sources import sources
 from codegen.aot.wording import counted
 from txtdb.cli.common import (
     EXIT_FINDINGS,
@@ -233,7 +234,8 @@ def extract(pack: Path, names: tuple[str, ...], out: Path) -> None:
 @overlay_option
 @format_option("json")
 def verify(pack: Path, root: Path | None, overlays: tuple[Path, ...], style: str) -> None:
-    """Check a PACK: every byte of it and, where ROOT is given, that it belongs to the tables there and has all images.
+    """Check a PACK: every byte of it and, where ROOT is given, that it belongs to the tables there, has all images, and
+    that the kernels are those that it was compiled from.
 
     Tables of its archs that the pack was not built for are listed. Exit code 0: sound; 1: not.
     """
@@ -245,7 +247,7 @@ def verify(pack: Path, root: Path | None, overlays: tuple[Path, ...], style: str
         with _open(pack) as opened:
             archs = sorted({place.partition("/")[0] for place in opened.manifest.tables} & database.archs.keys())
             plans, wrong = make_plans(database, archs, ())
-            faults = [*wrong, *pack_faults(opened, plans)]
+            faults = [*wrong, *pack_faults(opened, plans, sources())]
             places = [f"{plan.arch}/{plan.schema.iface}" for plan in plans]
             absent = [place for place in places if place not in opened.manifest.tables]
     if style == "json":

@@ -4,12 +4,16 @@ A digest covers the kernel and every function, class and constant of the kernels
 trees in which the known constants are folded (see `folding`). Comments, docstrings and layout play no part, nor do
 functions that are not reached, nor branches that the constants rule out. Which Python and which Triton are installed
 plays no part either.
+
+What a name of a module means is read, not run. Where that cannot be told (a star import of the package; a function or
+an import of the package below an `if` or `try`), reading raises SyntaxError: a digest that missed a change would let a
+stale image pass.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import sha256
@@ -23,6 +27,8 @@ FOLDER = Path(__file__).parents[1] / "kernels"
 DIGEST_DIGITS = 16
 
 Known = tuple[tuple[str, Value], ...]
+# A function with what is known of its arguments. The types tell True and 1 apart, which are equal.
+_Place = tuple[str, str, tuple[tuple[str, str, Value], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Sources:
 
     folder: Path = FOLDER
     package: str = PACKAGE
-    _digests: dict[tuple[str, str, Known], str] = field(default_factory=dict, repr=False)
+    _digests: dict[_Place, str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _texts(self) -> dict[Path, str]:
@@ -83,7 +89,9 @@ class Sources:
     def _module(self, path: Path, text: str) -> _Module:
         name, module = self._module_name(path), _Module({}, {})
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        _collect(module, ast.parse(text, path.name).body, package)
+        reader = _Reader(module, path.name, package, self.package)
+        for node in ast.parse(text, path.name).body:
+            reader.read(node)
         return module
 
     def _module_name(self, path: Path) -> str:
@@ -111,7 +119,8 @@ class Sources:
         return f"sha256:{sha256(self.digest(kernel, {}).encode()).hexdigest()}"
 
     def _function_digest(self, definition: _Definition, known: Mapping[str, Value]) -> str:
-        place = definition.module, definition.name, tuple(sorted(known.items()))
+        typed = tuple((name, type(value).__name__, value) for name, value in sorted(known.items()))
+        place = definition.module, definition.name, typed
         if place not in self._digests:
             self._digests[place] = f"recursion {definition.name}"
             self._digests[place] = _digest(self._function_text(definition, known))
@@ -147,11 +156,19 @@ class Sources:
         """What a name, or a name of an imported module (`tiles.load_tile`), means in a module."""
         if isinstance(node, ast.Name):
             return self._lookup(module, node.id)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            owner = self._lookup(module, node.value.id)
-            if not owner.name and owner.module in self._modules:
-                return self._lookup(owner.module, node.attr)
+        if isinstance(node, ast.Attribute):
+            owner = self._owner(module, node.value)
+            return self._lookup(owner, node.attr) if owner else None
         return None
+
+    def _owner(self, module: str, node: ast.AST) -> str | None:
+        """The module of the package that a name, or names with dots between them, stand for in a module."""
+        found = self._lookup(module, ast.unparse(node)) if isinstance(node, ast.Name | ast.Attribute) else None
+        if found and not found.name and found.module in self._modules:
+            return found.module
+        above = self._owner(module, node.value) if isinstance(node, ast.Attribute) else None
+        inside = f"{above}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+        return inside if inside in self._modules else None
 
 
 @dataclass(frozen=True)
@@ -161,6 +178,7 @@ class _Scope:
     sources: Sources
     module: str
     hidden: frozenset[str] = frozenset()
+    around: frozenset[tuple[str, str]] = frozenset()  # what is being spelled out: definitions may name each other
 
     def text(self, node: object) -> str:
         return spelled(node, self._replacement)
@@ -174,11 +192,16 @@ class _Scope:
             return f"(import {definition.module} {definition.name})" if outside and definition else None
         if definition.function:
             return f"(function {self.sources._function_digest(definition, {})})"
-        inner = _Scope(self.sources, definition.module, frozenset({definition.name}))
+        place = definition.module, definition.name
+        if place in self.around:
+            return None
+        inner = _Scope(self.sources, definition.module, around=self.around | {place})
         return "(defined " + " ".join(inner.text(item) for item in definition.nodes) + ")"
 
     def _definition(self, node: ast.AST) -> _Definition | None:
-        root = node.value if isinstance(node, ast.Attribute) else node
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
         if isinstance(root, ast.Name) and root.id in self.hidden:
             return None
         return self.sources._meaning(self.module, node)
@@ -207,22 +230,68 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
-def _collect(module: _Module, statements: Iterable[ast.stmt], package: str) -> None:
-    for node in statements:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the statements of a module into its definitions and imports."""
+
+    module: _Module
+    file: str
+    package: str  # of the module
+    root: str  # the package whose names are followed
+
+    def read(self, node: ast.stmt) -> None:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            module.definitions.setdefault(node.name, []).append(node)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name) and node.value is not None:
-                    module.definitions.setdefault(target.id, []).append(node.value)
+            self._define(node.name, node)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            if node.value is not None:
+                self._define(node.target.id, node.value)
+        elif isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets):
+            for target in node.targets:
+                assert isinstance(target, ast.Name)
+                self._define(target.id, node.value)
         elif isinstance(node, ast.ImportFrom):
-            origin = _origin(node, package)
-            module.imports.update({name.asname or name.name: (origin, name.name) for name in node.names})
+            self._import_from(node)
         elif isinstance(node, ast.Import):
-            own = ((name.asname or name.name, name.name.rpartition(".")) for name in node.names)
-            module.imports.update({name: (origin, last) for name, (origin, _, last) in own})
-        elif isinstance(node, ast.If | ast.Try):
-            _collect(module, [*node.body, *node.orelse], package)
+            for item in node.names:
+                self._import(item)
+        else:
+            self._whole(node)
+
+    def _define(self, name: str, node: ast.AST) -> None:
+        self.module.definitions.setdefault(name, []).append(node)
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        origin = _origin(node, self.package)
+        if self._is_own(origin) and node.names[0].name == "*":
+            raise self._unreadable(node, "names of the package are imported one by one")
+        self.module.imports.update({name.asname or name.name: (origin, name.name) for name in node.names})
+
+    def _import(self, item: ast.alias) -> None:
+        """`import a.b` makes `a` and `a.b` known, `import a.b as c` only `c`."""
+        origin, _, last = item.name.rpartition(".")
+        self.module.imports[item.asname or item.name] = origin, last
+        while origin and not item.asname:
+            name, (origin, _, last) = origin, origin.rpartition(".")
+            self.module.imports.setdefault(name, (origin, last))
+
+    def _whole(self, node: ast.stmt) -> None:
+        """A statement that sets names in another way: each of them means all of it."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+                self._define(part.id, node)
+            if isinstance(part, ast.FunctionDef | ast.ClassDef) or self._is_import_of_own(part):
+                raise self._unreadable(part, "what kernels use is defined and imported at the top of a module")
+
+    def _is_import_of_own(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.ImportFrom):
+            return self._is_own(_origin(node, self.package))
+        return isinstance(node, ast.Import) and any(self._is_own(item.name) for item in node.names)
+
+    def _is_own(self, module: str) -> bool:
+        return f"{module}.".startswith(f"{self.root}.")
+
+    def _unreadable(self, node: ast.AST, message: str) -> SyntaxError:
+        return SyntaxError(message, (self.file, getattr(node, "lineno", None), None, None))
 
 
 def _origin(node: ast.ImportFrom, package: str) -> str:

@@ -20,6 +20,8 @@ DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 
 # The longest sequence: places in it and halves of them are exact in float32, as which the backward masks them.
 MAX_SEQLEN = 2**22
+# CUDA's limit of a grid in y and z.
+MAX_GRID = 2**16 - 1
 # Sides of a window are cut to this, so that no sum of two leaves 32 bits.
 NO_WINDOW = 2**29
 # Offsets inside a tile of at most 256 rows are 32 bits wide.
@@ -156,9 +158,10 @@ def attention_with_lse(
 
     q is (batch, query heads, rows, head dim), k and v are (batch, key heads, keys, head dim), where the query heads
     are a multiple of the key heads; with cumulative lengths (int32, one more than there are sequences, the last the
-    number of rows) q is (all rows, query heads, head dim), and so on. `bias` broadcasts to (batch, query heads, rows,
-    keys). The log-sum-exp is float32, (batch, query heads, rows) or (query heads, all rows). Rows that see no key are
-    zero, and their log-sum-exp is -inf. Raises ValueError for shapes and types that do not fit.
+    number of rows) q is (all rows, query heads, head dim), and so on; rows behind the longest sequence that the problem
+    names are not computed: what they are is not known. `bias` broadcasts to (batch, query heads, rows, keys), where all
+    sequences are of one length. The log-sum-exp is float32, (batch, query heads, rows) or (query heads, all rows). Rows
+    that see no key are zero, and their log-sum-exp is -inf. Raises ValueError for shapes and types that do not fit.
     """
     _check_matrices(q, k, v)
     _check_problem(q, k, bias, problem)
@@ -194,6 +197,17 @@ def _check_problem(q: torch.Tensor, k: torch.Tensor, bias: torch.Tensor | None, 
         raise ValueError("dropout must be at least 0 and below 1")
     if max(problem.max_seqlen_q, problem.max_seqlen_k) > MAX_SEQLEN:
         raise ValueError(f"sequences have at most {MAX_SEQLEN} rows")
+    if max(heads(q), sequences(q, problem)) > MAX_GRID:
+        raise ValueError(f"there are at most {MAX_GRID} query heads, and as many sequences")
+    _check_longest("max_seqlen_q", q, problem.max_seqlen_q, problem)
+    _check_longest("max_seqlen_k", k, problem.max_seqlen_k, problem)
+
+
+def _check_longest(name: str, tensor: torch.Tensor, longest: int, problem: Problem) -> None:
+    """What lies behind the longest sequence would not be computed. The lengths themselves are on the device."""
+    rows, parts = (tensor.shape[0], sequences(tensor, problem)) if problem.varlen else (tensor.shape[-2], 1)
+    if longest * parts < rows:
+        raise ValueError(f"{name} is {longest}: too little for {rows} rows in all, of this many sequences: {parts}")
 
 
 def heads(tensor: torch.Tensor) -> int:

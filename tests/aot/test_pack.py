@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from codegen.aot.checking import pack_faults
 from codegen.aot.folder import BuildFolder
 from codegen.aot.pack import MAX_IMAGE_BYTES, open_pack, read_pack, verify_pack
 from codegen.aot.pack_file import IMAGES, SEAL_LENGTH, seal
 from codegen.aot.pack_manifest import manifest_text, read_manifest
 from codegen.aot.pack_writing import pack_manifest, write_pack
 from codegen.aot.result import OUT_OF_RESOURCES, TIMEOUT
+from codegen.aot.sources import FOLDER, Sources
 from tests.aot.tiny import PALETTE, failed, fake_pack, fake_tables, make_root, plans_of, table
 from txtdb.cli import main
 from txtdb.faults import FaultError
@@ -287,6 +289,30 @@ def test_verify_fails_on_a_table_that_is_gone(pack: Path, root: Path) -> None:
     code, output = run("verify", pack, root, "--format", "json")
     assert code == 1
     assert "sm_90/attn_fwd: the database has no such table" in output
+
+
+def edited_kernels(folder: Path, name: str, old: str, new: str) -> Sources:
+    """The kernels with an edit of one file."""
+    shutil.copytree(FOLDER, folder)
+    text = (folder / name).read_text(encoding="utf-8")
+    assert old in text
+    (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+    return Sources(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stale"),
+    [("def attn_fwd(", "# a comment\ndef attn_fwd(", 0), ("tl.exp2(", "tl.exp(", 3)],
+)
+def test_a_pack_of_kernels_that_have_changed_is_not_that_of_the_database(
+    pack: Path, root: Path, tmp_path: Path, old: str, new: str, stale: int
+) -> None:
+    kernels = edited_kernels(tmp_path / "kernels", "forward.py", old, new)
+    _, plans = plans_of(root, "gfx942", "gfx950", "sm_90")
+    with read_pack(pack)[0] as opened:  # type: ignore[union-attr]
+        faults = list(pack_faults(opened, plans, kernels))
+    assert [fault.rule for fault in faults] == ["pack-stale-kernel"] * stale
+    assert all("attn_fwd: the kernel has changed since 2 functionals: " in fault.message for fault in faults)
 
 
 def test_verify_says_what_is_no_file(tmp_path: Path) -> None:

@@ -135,6 +135,71 @@ def test_recursion_ends(tmp_path: Path) -> None:
     assert len(set(digests(tmp_path, parts=loop).values())) > 1
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param("LOCAL, OTHER = tl.constexpr(3), 1", id="several at once"),
+        pytest.param("LOCAL = 1\nLOCAL += 3", id="in two steps"),
+        pytest.param("try:\n    import absent\nexcept ImportError:\n    LOCAL = 3", id="in a handler"),
+        pytest.param("if tl.VERSION > 3:\n    LOCAL = 1", id="under a condition"),
+        pytest.param("for LOCAL in range(3):\n    pass", id="in a loop"),
+        pytest.param("with tl.scope(3) as LOCAL:\n    pass", id="in a context"),
+        pytest.param("(LOCAL := 3)", id="in an expression"),
+    ],
+)
+def test_a_constant_marks_in_whatever_form_it_is_set(tmp_path: Path, form: str) -> None:
+    before, after = (
+        digests(tmp_path, KERNEL.replace("LOCAL = tl.constexpr(3)", text)) for text in (form, form.replace("3", "4"))
+    )
+    assert {case for case in before if before[case] != after[case]} == ALL
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("import codegen.kernels.parts", "codegen.kernels.parts.other"),
+        ("import codegen.kernels", "codegen.kernels.parts.other"),
+        ("import codegen.kernels.parts as pieces", "pieces.other"),
+        ("from codegen import kernels", "kernels.parts.other"),
+        ("from . import parts as pieces", "pieces.other"),
+    ],
+)
+def test_a_function_is_followed_by_each_way_to_name_it(tmp_path: Path, line: str, name: str) -> None:
+    (tmp_path / "__init__.py").write_text("", encoding="utf-8")
+    kernel = KERNEL.replace("from codegen.kernels import parts", line).replace("parts.other", name)
+    edited = PARTS.replace("x = x - 1", "x = x - 2")
+    before, after = digests(tmp_path, kernel), digests(tmp_path, kernel, edited)
+    assert {case for case in before if before[case] != after[case]} == PLAIN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from codegen.kernels.parts import *",
+        "try:\n    from codegen.kernels.parts import other\nexcept ImportError:\n    pass",
+        "if tl.FAST:\n    def other(x):\n        return x",
+    ],
+)
+def test_what_a_name_means_is_told_by_the_module_or_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SyntaxError) as raised:
+        digests(tmp_path, f"{text}\n{KERNEL}")
+    assert raised.value.filename == "attn.py"
+    assert raised.value.lineno in (1, 2)
+
+
+def test_true_and_1_are_told_apart_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("@triton.jit\ndef one(A: tl.constexpr, b):\n    return b + A\n", "utf-8")
+    for order in ((1, True), (True, 1)):
+        sources = Sources(tmp_path)
+        found = {type(value): sources.digest(sources.kernels["one"], {"A": value}) for value in order}
+        assert found[int] != found[bool]
+        text = (
+            "b:NoneType:None\n[]\n[(Attribute value=(Name id=str:'triton') attr=str:'jit')]\n"
+            "[(Return value=(BinOp left=(Name id=str:'b') op=(Add ) right=(Constant value=bool:True)))]"
+        )
+        assert found[bool] == sha256(text.encode()).hexdigest()[:16]
+
+
 def test_a_moved_function_is_the_same_function(tmp_path: Path) -> None:
     """Which module a function stands in plays no part."""
     head, _, part = PARTS.partition("@triton.jit\ndef other")

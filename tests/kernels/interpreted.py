@@ -83,18 +83,20 @@ def shapes_of(case: Case) -> list[tuple[int, ...]]:
     return [(case.batch, case.heads, case.rows, case.head_dim), key, key]
 
 
-def bias_of(case: Case, dtype: torch.dtype) -> torch.Tensor | None:
-    """The bias that a case names."""
+def bias_of(case: Case, dtype: torch.dtype) -> tuple[list[Guarded], torch.Tensor | None]:
+    """The bias that a case names, and what guards it."""
+    if not case.bias:
+        return [], None
     full = (case.batch, case.heads, case.rows, case.keys)
     shapes = {"heads": (1, 1, *full[2:]), "rows": (1, case.heads, 1, case.keys), "matrix": full[2:]}
-    if case.bias == "turned":
-        return torch.randn(*full[:2], case.keys, case.rows, dtype=dtype).transpose(-1, -2)
-    bias = torch.randn(shapes.get(case.bias, full), dtype=dtype)
+    turned = case.bias == "turned"
+    shape = (*full[:2], case.keys, case.rows) if turned else shapes.get(case.bias, full)
+    guarded = random(shape, dtype, "heads")
     if case.bias == "hides keys":
-        bias[..., ::3] = float("-inf")
+        guarded.tensor[..., ::3] = float("-inf")
     if case.bias == "hides rows":
-        bias[:, :, 4:6] = float("-inf")
-    return bias if case.bias else None
+        guarded.tensor[:, :, 4:6] = float("-inf")
+    return [guarded], guarded.tensor.transpose(-1, -2) if turned else guarded.tensor
 
 
 def run(case: Case) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def run(case: Case) -> dict[str, Any]:
     torch.manual_seed(1)
     dtype, problem = getattr(torch, case.dtype), problem_of(case)
     guarded = [random(shape, dtype, case.layout) for shape in shapes_of(case)]
-    bias = bias_of(case, dtype)
+    guards, bias = bias_of(case, dtype)
     inputs = [item.tensor for item in guarded] + ([] if bias is None else [bias])
     before = [tensor.clone() for tensor in inputs]
     upstream = random(inputs[0].shape, dtype, case.layout)
@@ -118,7 +120,7 @@ def run(case: Case) -> dict[str, Any]:
         "pytorch": {name: error(a, b) for name, a, b in zip(names, theirs, exact, strict=True)},
         "lse": lse_error(lse, exact_lse),
         "inputs kept": all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True)),
-        "guards kept": all(item.intact for item in (*guarded, upstream)) and intact,
+        "guards kept": all(item.intact for item in (*guarded, *guards, upstream)) and intact,
     }
 
 

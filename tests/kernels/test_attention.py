@@ -51,6 +51,18 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
         {"cu_seqlens_q": lengths(0, 5), "cu_seqlens_k": lengths(0, 7, 7)},
         "as many cumulative lengths",
     ),
+    "no longest sequence of queries": (
+        tensors(q=(5, 4, 32), k=(7, 2, 32)),
+        {"cu_seqlens_q": lengths(0, 5), "cu_seqlens_k": lengths(0, 7), "max_seqlen_k": 7},
+        "max_seqlen_q is 0: too little for 5 rows in all, of this many sequences: 1",
+    ),
+    "a longest sequence of keys that is too short": (
+        tensors(q=(5, 4, 32), k=(7, 2, 32)),
+        {"cu_seqlens_q": lengths(0, 1, 5), "cu_seqlens_k": lengths(0, 3, 7), "max_seqlen_q": 4, "max_seqlen_k": 3},
+        "max_seqlen_k is 3: too little for 7 rows in all, of this many sequences: 2",
+    ),
+    "more sequences than a grid has": (tensors(q=(65536, 4, 5, 32), k=(65536, 2, 7, 32)), {}, "at most 65535"),
+    "more heads than a grid has": (tensors(q=(1, 65536, 5, 32)), {}, "at most 65535"),
     "a bias of another type": (tensors(), {"bias": torch.zeros(5, 7)}, "a bias has the type of q"),
     "dropout of everything": (tensors(), {"dropout": 1.0}, "at least 0 and below 1"),
     "a negative dropout": (tensors(), {"dropout": -0.1}, "at least 0 and below 1"),

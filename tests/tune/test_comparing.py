@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.tune.bench import CELLS, SCHEMA, TABLE, listed, make_bench
+from tests.tune.bench import CELLS, SCHEMA, TABLE, invoke, listed, make_bench
 
 CELL, OTHER = CELLS[0], CELLS[1]
 TIMES = {CELL: {(64, 2): 800.0}}
@@ -56,3 +56,14 @@ def test_a_comparison_tells_of_cells_that_one_side_lacks(tmp_path):
     done = made.tune("--cells", listed(tmp_path, CELL, OTHER), "--compare", str(other.root))
     assert "2 cells have a config on one side only: left out" in done.err
     assert "nothing to measure" in done.out
+
+
+def test_a_comparison_without_a_gain_has_a_page(tmp_path):
+    faults = {(CELL, (32, 4)): [{"stage": "check", "kind": "abort"}]}
+    broken = TABLE.replace("a = 16 2", "a = 32 4")
+    made = make_bench(tmp_path, files={"gfxA/attn_fwd.txtdb": broken}, faults=faults)
+    before = make_bench(tmp_path / "before")
+    assert made.tune("--cells", listed(tmp_path, CELL), "--compare", str(before.root), "--name", "compared").code == 1
+    evidence, page = next(made.journals.glob("*-compared.json")), tmp_path / "page.html"
+    code, output = invoke("tune", "report", str(evidence), "--root", str(made.root), "-o", str(page))
+    assert (code, page.exists()) == (0, True), output

@@ -97,5 +97,7 @@ def _shade(cell: CellEvidence, largest: float) -> str:
     gain = _gain(cell)
     if gain < 0:
         return "loss"
+    if not gain:
+        return "shade0"
     share = gain / largest if math.isfinite(largest) else 1.0
-    return f"shade{min(SHADES, 1 + int(SHADES * share)) if gain else 0}"
+    return f"shade{min(SHADES, 1 + int(SHADES * share))}"
