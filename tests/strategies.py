@@ -15,8 +15,8 @@ from math import prod
 from hypothesis import settings
 from hypothesis import strategies as st
 
-LAW = settings(max_examples=120, deadline=None)
-SLOW_LAW = settings(max_examples=40, deadline=None)
+LAW = settings(max_examples=120)
+SLOW_LAW = settings(max_examples=40)
 
 Cell = str
 Bins = tuple[int, ...]

@@ -6,6 +6,7 @@ import errno
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,7 @@ def test_files_on_their_way_are_gone_afterwards(built: tuple[BuildFolder, Result
 
 HOLDING = """
 import sys, time
-import errno
-import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 from codegen.aot import BuildFolder
 with BuildFolder(Path(sys.argv[1])).scratch() as scratch:
     (scratch / "x").write_bytes(b"x")
@@ -140,10 +136,18 @@ def test_a_worker_that_starts_when_all_are_ended_is_ended(tmp_path: Path) -> Non
     worker.end()
 
 
+def environment(pid: int) -> list[bytes]:
+    """What a process was started with. Nothing is told until its program is loaded."""
+    end = time.monotonic() + 30
+    while not (text := Path("/proc", str(pid), "environ").read_bytes()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return text.split(b"\0")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process was started with")
 def test_what_a_killed_worker_leaves_lies_in_the_folder_of_the_run(tmp_path: Path) -> None:
     crew = _Crew(tmp_path, 1, 10.0, "")
     worker = crew._at(0)
-    given = Path("/proc", str(worker._process.pid), "environ").read_bytes().split(b"\0")
+    given = environment(worker._process.pid)
     crew.end()
     assert f"TMPDIR={tmp_path / 'worker-0' / 'tmp'}".encode() in given

@@ -114,7 +114,7 @@ BLOCK = st.lists(ROWS, min_size=3, max_size=3).map(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(BLOCK, BLOCK, BLOCK, st.sampled_from(["64 128 256", "32 64 300", "128"]))
 def test_explanation_agrees_with_the_lookup_in_every_cell(
     tmp_path_factory: pytest.TempPathFactory,

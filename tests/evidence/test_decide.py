@@ -273,7 +273,7 @@ def test_the_winner_does_not_depend_on_the_numbering(strategy: str) -> None:
         assert (decision.reason, order[decision.winner]) == (Reason.GAIN, 1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.permutations(range(5)))
 def test_a_noisy_race_renumbered_has_the_same_decision(seed: int, names: list[int]) -> None:
     found = run_race(NoisyDevice((100.0, 96.5, 97.0, 110.0, 96.6), 0.01, seed), 5, 0, POLICY, seed)

@@ -217,7 +217,7 @@ def raced_blocks(draw: st.DrawFn) -> tuple[int, tuple[Block, ...]]:
     return entrants, tuple(blocks)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(raced_blocks(), st.randoms(use_true_random=False), st.booleans())
 def test_neither_order_nor_numbering_changes_the_race(
     field: tuple[int, tuple[Block, ...]], shuffler: object, has_incumbent: bool

@@ -77,7 +77,7 @@ CONFIGS = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.dictionaries(CELLS, CONFIGS, min_size=1, max_size=30), st.booleans())
 def test_any_rows_return(cells: dict[Row, Row], with_base: bool) -> None:
     """There and back is the identity, whatever is missing, fixed, derived, at its default, or padded."""
