@@ -32,8 +32,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from triton.errors import TritonError
 
+from codegen.aot.sources import sources
 from codegen.kernels.attention import Config, Problem, backward, forward, row_sums
 from tools.bench.guarded import by_launches, guarded_like, lse_error
+from tools.bench.machine import gpu
 from tools.bench.problems import (
     CAUSAL,
     DTYPES,
@@ -490,10 +492,16 @@ def _print_row(shape: Shape, row: dict[str, Any]) -> None:
 
 def about(device: str) -> dict[str, Any]:
     """What the numbers were made with."""
-    facts = {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__}
+    facts: dict[str, Any] = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "sources": {iface: sources().whole(sources().kernels[iface]) for iface in IFACES},
+    }
     if device == "cuda":
         facts |= {
             "device": torch.cuda.get_device_name(),
+            "gpu": gpu(),
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "timing": f"events, median of {MEASURE} ms after {WARM_UP} ms, L2 cleared before each run",

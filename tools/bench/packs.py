@@ -30,6 +30,7 @@ import torch
 from codegen.kernels.attention import Problem, forward, functional_of, row_sums
 from codegen.runtime import Kernels, open_kernels
 from codegen.runtime.driver import Shape, TorchDevices
+from tools.bench.machine import gpu
 from tools.bench.problems import (
     CAUSAL,
     DTYPES,
@@ -259,6 +260,7 @@ def about(options: argparse.Namespace, kernels: Kernels, triton: str) -> dict[st
     return {
         "arch": kernels.tables.arch,
         "device": torch.cuda.get_device_name(),
+        "gpu": gpu(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
