@@ -14,6 +14,19 @@ def plural(count: int, word: str) -> str:
     return word if count == 1 else f"{word}s"
 
 
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min` or `2 h 5 min`."""
+    if seconds < 90:
+        return f"{round(seconds)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def install_hint(extra: str) -> str:
+    """What to do where a package of an extra is missing: this one is on no index, and installed from its clone."""
+    return f"pip install '.[{extra}]' in the clone"
+
+
 def near_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     """At most `most` known names that are like `name`, the nearest first, equally near ones by letter."""
     matcher = SequenceMatcher(None, b=name.lower())

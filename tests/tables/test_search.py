@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import txtdb
-from codegen.aot import Resources, Result, target_of
+from codegen.aot import BuildFolder, Resources, Result, Spec, Workshop, target_of
+from codegen.aot.build import Compilation
 from codegen.aot.result import OK, OUT_OF_RESOURCES, Binary
 from codegen.aot.sources import sources
 from tools.tables.candidates import candidates, estimate
 from tools.tables.devices import DEVICES
 from tools.tables.models import trust
-from tools.tables.search import FRUGAL, Search, make_search
+from tools.tables.search import FRUGAL, Search, make_search, run
 
 AMD = Path(__file__).resolve().parents[2] / "amd"
 
@@ -61,6 +62,25 @@ def test_no_more_is_compiled_when_nothing_can_be_much_faster(search: Search) -> 
     for place in range(len(search.configs)):
         search.results[place] = compiled(int(need.registers[place]), int(need.spills[place]), int(need.shared[place]))
     assert search.hopeful() == []
+
+
+def test_the_search_goes_on_until_nothing_is_hoped_for(
+    search: Search, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No image can run on the device but the last one: each of them leaves hope for another."""
+    last = len(search.configs) - 1
+
+    def compile_specs(specs: list[Spec], shop: Workshop) -> Compilation:
+        made = {spec: compiled(64) if spec is search.specs[last] else failed for spec in specs}
+        return Compilation(made, dict.fromkeys(specs, "triton-3.9.0"), len(specs), 1.0)
+
+    failed = Result(OUT_OF_RESOURCES, "too much local memory", 1.0)
+    monkeypatch.setattr("tools.tables.search.compile_specs", compile_specs)
+    said: list[str] = []
+    run([search], Workshop(BuildFolder(tmp_path), jobs=1), said.append)
+    assert search.compiled() == [last]
+    assert search.hopeful() == []
+    assert len(search.results) == len(said) > 8
 
 
 def test_a_compiled_candidate_stops_the_search_of_slower_ones(search: Search) -> None:

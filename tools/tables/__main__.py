@@ -25,6 +25,7 @@ from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database, load
 from txtdb.model.values import Functional
+from txtdb.wording import install_hint
 
 # A candidate that takes longer spills thousands of registers.
 CANDIDATE_LIMIT_S = 40.0
@@ -47,7 +48,7 @@ def main() -> None:
     except FaultError as error:
         parser.error(str(error))
     except CompilerMissing as error:
-        parser.error(f"the compiler does not start: {error}; pip install 'txtdb[aot]'")
+        parser.error(f"the compiler does not start: {error}; {install_hint('aot')}")
     except SourcesChanged:
         parser.error("the kernels were edited meanwhile: start again")
     except OSError as error:

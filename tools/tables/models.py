@@ -15,17 +15,17 @@ from txtdb.model.values import Value
 class Trust:
     """How far a model is believed. `tie`: configs are one speed when their modelled times differ by less.
 
-    `hope`: a candidate that would be faster than the best compiled one by less is not compiled. `rounds`: how many are
-    compiled for a functional at most.
+    `hope`: a candidate that would be faster than the best compiled one by less is not compiled. `launch_s`: what a
+    launch costs, in seconds, besides the modelled time of a kernel.
     """
 
     tie: float
     hope: float
-    rounds: int
+    launch_s: float
 
 
-_ANALYTIC = Trust(tie=1.05, hope=1.1, rounds=4)
-_MEASURED = Trust(tie=1.01, hope=1.02, rounds=8)
+_ANALYTIC = Trust(tie=1.05, hope=1.1, launch_s=4e-6)
+_MEASURED = Trust(tie=1.01, hope=1.02, launch_s=0.0)  # its model of a kernel has the launch
 
 
 def trust(device: Device) -> Trust:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
@@ -134,11 +135,11 @@ def make_search(
 
 def run(searches: Sequence[Search], shop: Workshop, say: Say) -> None:
     """Compile until no search hopes for more. Interrupted, it goes on from the build folder."""
-    for number in range(max(trust(search.device).rounds for search in searches) if searches else 0):
+    for number in count(1):
         wanted = [(search, place) for search in searches for place in search.hopeful()]
         if not wanted:
             break
-        _compile(f"round {number + 1}", wanted, shop, say)
+        _compile(f"round {number}", wanted, shop, say)
     _compile("where all spill", [(search, place) for search in searches for place in search.frugal()], shop, say)
 
 

@@ -27,8 +27,6 @@ REST = "0005-modelled"
 REST_WHY = "functionals of which nothing was measured"
 # The cells that the patch may set.
 FEW_QUERIES, MANY_KEYS = 32, 1024
-# What a launch costs the device, in seconds: the split backward makes two more than the fused one.
-LAUNCH_S = 4e-6
 
 Found = Mapping[Functional, Choice]
 # Masks over the grid of cells, each with the config that they take.
@@ -103,15 +101,25 @@ def forward_operator(schema: ArchSchema, arch: str) -> str:
 
 
 def backward_operator(schema: ArchSchema, arch: str, kernels: Mapping[str, Found]) -> str:
-    """The faster of the split and the fused backward in each cell; near ties go to the split one."""
-    pool = ConfigPool()
+    """The faster of the split and the fused backward in each cell; near ties go to the split one.
+
+    Both launch the preprocessing, whose time says nothing of which is faster.
+    """
+    pool, tie = ConfigPool(), trust(DEVICES[arch]).tie
     split, fused = pool.intern(("triton_split",)), pool.intern(("triton_fused",))
+    more_s = _more_launches(schema) * trust(DEVICES[arch]).launch_s
     cells = np.full(_shape(schema), split, np.int32)
     for row, functional in enumerate(schema.declared):
         times = {iface: _picked(found[functional]) for iface, found in kernels.items()}
-        apart = times["bwd_kernel_dk_dv"] + times["bwd_kernel_dq"] + 2 * LAUNCH_S
-        cells[row][times["bwd_kernel_fuse"] * trust(DEVICES[arch]).tie < apart] = fused
+        apart = times["bwd_kernel_dk_dv"] + times["bwd_kernel_dq"] + more_s
+        cells[row][times["bwd_kernel_fuse"] * tie < apart] = fused
     return _grid_text(schema, arch, cells, pool, {"origin": [origin(arch)]}, "txtdb")
+
+
+def _more_launches(schema: ArchSchema) -> int:
+    """How many launches the split backward makes more than the fused one."""
+    launches = {backend.name: len(backend.launches) for backend in schema.schema.backends}
+    return launches["triton_split"] - launches["triton_fused"]
 
 
 def _picked(choice: Choice) -> np.ndarray:
