@@ -91,9 +91,35 @@ def test_a_higher_one_on_other_cells_is_left_above(root: Path) -> None:
 
 def test_a_higher_one_on_a_common_cell(root: Path) -> None:
     add(root, "gfxB/attn_fwd.0030-theirs.dbpatch", "64 b b .")
-    assert rebase(root / MINE).code == 1
-    assert rebase(root / MINE, "--accept").code == 0
+    before = resolved(root)
+    done = rebase(root / MINE)
+    assert (done.code, resolved(root)) == (0, before)
+    assert names(root) == ["attn_fwd.0010-mine.dbpatch", "attn_fwd.0030-theirs.dbpatch"]
+    theirs = f"{root}/gfxB/attn_fwd.0030-theirs.dbpatch"
+    assert f"{root}/{MINE}: {theirs} sets 1 cell of it and stays above; --on-top puts" in done.out
+    assert rebase(root / MINE, "--format", "json").json["covered"] == [
+        {"file": f"{root}/{MINE}", "by": theirs, "cells": 1}
+    ]
+    assert rebase(root / MINE, "--on-top").code == 1
+    done = rebase(root / MINE, "--on-top", "--accept")
+    assert (done.code, "stays above" in done.out) == (0, False)
     assert names(root) == ["attn_fwd.0030-theirs.dbpatch", "attn_fwd.0040-mine.dbpatch"]
+
+
+def test_a_ground_that_moved_below_a_higher_patch_is_renewed_in_place(root: Path) -> None:
+    """mine lay over a patch that is gone; a later one sets its cell too, and keeps the last word."""
+    add(root, "gfxB/attn_fwd.0005-gone.dbpatch", "64 b . .")
+    assert rebase(root / MINE, "--accept").code == 0
+    add(root, "gfxB/attn_fwd.0030-later.dbpatch", "64 c . .")
+    (root / "gfxB/attn_fwd.0005-gone.dbpatch").unlink()
+    [stale] = (f for f in run("check", root, "--format", "json").json["findings"] if f["rule"] == "stale-onto")
+    assert f"with `txtdb patch rebase {root}/{MINE}`; with --accept it writes `#! onto sha" in stale["hint"]
+    before = resolved(root)
+    assert "[would-change]" not in rebase(root / MINE).err
+    assert rebase(root / MINE, "--accept").code == 0
+    assert (names(root), resolved(root)) == (["attn_fwd.0010-mine.dbpatch", "attn_fwd.0030-later.dbpatch"], before)
+    assert "[stale-onto]" not in run("check", root).out
+    assert stale["hint"].partition("#! onto ")[2].rstrip("`") in (root / MINE).read_text()
 
 
 def test_a_series_keeps_its_order(root: Path) -> None:
@@ -156,8 +182,8 @@ def test_a_patch_that_another_lay_over_is_told(root: Path) -> None:
     """mine moves from under theirs; theirs lies over the table then."""
     (root / "gfxB/attn_fwd.0030-theirs.dbpatch").write_text(patch("gfxB", {F1: ["64 b . ."]}))
     assert rebase(root / "gfxB/attn_fwd.0030-theirs.dbpatch").code == 0
-    assert "a patch that moves lay under this one" in rebase(root / MINE).err
-    done = rebase(root / MINE, "--accept")
+    assert "a patch that moves lay under this one" in rebase(root / MINE, "--on-top").err
+    done = rebase(root / MINE, "--on-top", "--accept")
     assert done.code == 0
     assert "0030-theirs.dbpatch: other contents lie under this patch now" in done.out
 

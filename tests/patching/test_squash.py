@@ -64,6 +64,20 @@ def test_all_into_the_table(tmp_path: Path) -> None:
     )
 
 
+def test_entries_that_lose_their_last_cell_go_and_the_database_is_clean(tmp_path: Path) -> None:
+    """`c` and `d` are used in the last row alone, which the patch sets; `z` was unused before."""
+    text = TABLE_B.replace("\nd = 128 false 8 2\n", "\nd = 128 false 8 2\nz = 32 false 2 1\n")
+    last = patch("gfxB", {F1: ["256 a*3"]})
+    root = make_db(tmp_path, {B: text, "gfxB/attn_fwd.0010-x.dbpatch": last})
+    before = resolved(root)
+    assert squash(root).code == 0
+    assert resolved(root) == before
+    assert "a = 32 true 2 1\nb = 64 true 4 1\nz = 32 false 2 1\n\n" in (root / B).read_text()
+    assert [finding["message"] for finding in run("check", root, "--format", "json").json["findings"]] == [
+        "no row uses `z`"
+    ]
+
+
 def test_symbols_and_comments_of_the_table_survive(tmp_path: Path) -> None:
     commented = (
         TABLE_B.replace("128 a b*2", "# narrow\n128 a b*2").replace("b = 64 true 4 1\n", "").replace("b*2", "z*2")

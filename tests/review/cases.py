@@ -8,10 +8,11 @@ from datetime import date
 from pathlib import Path
 
 from tests.build import F1, PALETTE, SCHEMA, make_db, patch, table
-from tests.evidence.made import by_hand, run_of, schema, unraced
+from tests.evidence.made import by_hand, decided, published_files, raced, run_of, schema, unraced
 from txtdb.diff.sides import open_side
 from txtdb.evidence.files import evidence_digest, write_evidence
 from txtdb.model.evidence import CellEvidence
+from txtdb.patching.grounds import Past, no_past
 from txtdb.review.build import build_review
 from txtdb.review.records import Review, ReviewedCell
 
@@ -25,11 +26,11 @@ MORE = {**PALETTE, "e": "64 false 4 3", "x": "100 true 4 1"}
 Files = Mapping[str, str | None]
 
 
-def make_review(folder: Path, old: Files, new: Files) -> Review:
+def make_review(folder: Path, old: Files, new: Files, past: Past = no_past) -> Review:
     """The review of S0 with `old` to S0 with `new`."""
     roots = make_db(folder, old, "old"), make_db(folder, new, "new")
     with open_side(str(roots[0]), Path()) as before, open_side(str(roots[1]), Path()) as after:
-        return build_review(before, after, "db", TODAY)
+        return build_review(before, after, "db", TODAY, past)
 
 
 def rows_b(*rows: str, **options: object) -> Files:
@@ -53,6 +54,15 @@ def measured(cells: list[CellEvidence], rows: tuple[str, ...], name: str = "run.
     data = write_evidence(run_of(cells, **run), schema())
     directives = ("origin measured test", "why a test", f"evidence {name} {evidence_digest(data)}")
     return {**patch_b(*rows, directives=directives), f"gfxB/evidence/{name}": data.decode()}
+
+
+def chain(first: str, second: str, **more: float) -> dict[str, Files]:
+    """Three states of the cell (64, 64) of F1: `start` holds `a`, `once` a patch from a run to `first`, `twice` another
+    one above it from a run that measured `first` against `second` and, in `more`, against others."""
+    one = published_files(run_of([decided(raced({"a": 20, first: 15}, incumbent="a"))]), "one.json", "0010-one")
+    cell = decided(raced({first: 15, second: 10, **more}, incumbent=first))
+    two = published_files(run_of([cell]), "two.json", "0020-two")
+    return {"start": {}, "once": one, "twice": {**one, **two}}
 
 
 def gain(at: tuple[int, int], gain_pct: float | None, noise_pct: float | None, new: str = "b") -> CellEvidence:

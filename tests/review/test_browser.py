@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,8 +11,10 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.build import F2, SCHEMA, make_db, table
+from tests.evidence.cells import readings
+from tests.evidence.made import decided, published_files, raced, run_of
 from tests.review.browser import Page, open_page
-from tests.review.cases import TABLE_A, TODAY, deep, flat, gain, make_review, measured, patch_b
+from tests.review.cases import TABLE_A, TODAY, chain, deep, flat, gain, make_review, measured, patch_b
 from tests.review.hostile import hostile_files
 from tools.bench.retuned import retune
 from txtdb.diff.sides import open_side
@@ -42,6 +46,7 @@ def files(tmp_path_factory):
     reviews = {
         "plain": ({}, {**patch_b("64 b . .", "256 . - ."), **child}),
         "measured": ({}, grave),
+        "kinds": (chain("b", "c")["twice"], {**chain("b", "c")["once"], **weighed_patch()}),
         "axes": ({**flat("a*3"), **deep("a*3")}, {**flat("a b a"), **deep("a a b")}),
         "hostile": ({}, hostile_files()),
     }
@@ -50,6 +55,12 @@ def files(tmp_path_factory):
         paths[name] = folder / f"{name}.html"
         paths[name].write_text(as_html(make_review(folder / name, old, new)), encoding="utf-8")
     return paths
+
+
+def weighed_patch():
+    """A patch of another cell, from a run that energy decided: half the watts."""
+    cell = replace(raced({"a": 10, "b": 10.001}, at=(64, 128), incumbent="a"), watts=readings(400, 200))
+    return published_files(run_of([decided(cell)]), "energy.json", "0030-energy")
 
 
 @pytest.fixture
@@ -101,6 +112,25 @@ def test_a_screen_reader_hears_the_change(page):
     unchanged = page.cell("change", 1, F1_ANCHOR).get_attribute("aria-label")
     assert unchanged.startswith("seqlen_q 64, seqlen_k 128: unchanged, BLOCK_M=32")
     assert page.cell("change", 0, F1_ANCHOR).accessible_name == label
+
+
+def test_gains_of_energy_and_derived_ones_say_so(browser, files):
+    browser.open(files["kinds"])
+    loss, saving = (browser.cell("change", place, F1_ANCHOR) for place in (0, 1))
+    assert (loss.text, saving.text) == ("−50", "+50E")
+    assert "loss3" in loss.get_attribute("class") and "grave" in loss.get_attribute("class")
+    assert "gain3" in saving.get_attribute("class")
+    browser.hover(loss)
+    assert re.search(
+        r"gain −(49|50)\.\d %, noise \d\.\d %, derived: from samples of both .*/evidence/two\.json", browser.panel
+    )
+    browser.hover(saving)
+    assert re.search(
+        r"gain \+(49|50)\.\d % \(less energy\), noise \d\.\d %, by .*/evidence/energy\.json", browser.panel
+    )
+    key = browser.find("p.key").text
+    assert all(words in key for words in ("faster, in percent", "slower", "less energy, in percent", "more energy"))
+    assert browser.complaints() == []
 
 
 def test_the_structure_has_landmarks_headings_and_names(page):

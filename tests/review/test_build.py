@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
 import pytest
 
-from tests.build import F1, F2, SCHEMA, table
+from tests.build import F1, F2, SCHEMA, make_db, patch, table
+from tests.evidence.cells import readings
+from tests.evidence.made import decided, published_files, raced, run_of
 from tests.review.cases import (
     BLOCKS_B,
     TABLE_A,
     TABLE_B,
     cell,
+    chain,
     deep,
     flat,
     gain,
@@ -19,8 +27,12 @@ from tests.review.cases import (
     rows_b,
 )
 from txtdb.diff.edits import EditKind
+from txtdb.diff.sides import open_side
+from txtdb.model.evidence import Block
+from txtdb.patching.grounds import no_past
+from txtdb.patching.stack import stack_of
 from txtdb.review.records import Flag, Images
-from txtdb.review.words import common_changes, gain_text, headline, heirs_text, kind_counts
+from txtdb.review.words import common_changes, gain_legend, gain_text, headline, heirs_text, kind_counts
 
 A = {"BLOCK_M": 32, "PRE_LOAD_V": True, "num_warps": 2, "num_stages": 1, "waves_per_eu": 0}
 B = {"BLOCK_M": 64, "PRE_LOAD_V": True, "num_warps": 4, "num_stages": 1, "waves_per_eu": 0}
@@ -130,6 +142,50 @@ def test_ground_that_moved(tmp_path):
     assert Flag.GROUND_MOVED in cell(make_review(tmp_path, {}, stale), 64, 64).flags
 
 
+def with_ground(folder, arch, made):
+    """A patch of an arch over gfxB's table; it was made where that had other rows."""
+    directives = ["origin hand test", "why a test"]
+    name, parts = f"{arch}/attn_fwd.0010-x.dbpatch", {F1: ["64 b b ."]}
+    files = {**rows_b(made, *BLOCKS_B[1:]), name: patch(arch, parts)}
+    with open_side(str(make_db(folder, files, f"made-{arch}")), Path()) as side:
+        stack = stack_of(side.database, (arch, "attn_fwd"))
+        (layer,) = stack.patches
+        onto = stack.digest(stack.fold(stack.under(layer)), layer.table)
+    return {name: patch(arch, parts, directives=(*directives, f"onto {onto}"))}
+
+
+def test_only_cells_whose_ground_moved_are_flagged(tmp_path):
+    """The patch comes with a change of the table under one of its two cells."""
+    made = with_ground(tmp_path, "gfxB", made="64 a*3")
+    review = make_review(tmp_path, rows_b(*BLOCKS_B), {**rows_b("64 c a*2", *BLOCKS_B[1:]), **made})
+    assert Flag.GROUND_MOVED in cell(review, 64, 64).flags
+    assert "stale-onto" in {finding.rule for finding in cell(review, 64, 64).findings}
+    assert Flag.GROUND_MOVED not in cell(review, 64, 128).flags
+    assert cell(review, 64, 128).findings == ()
+
+
+@pytest.mark.parametrize(("made", "moved"), [("64 c b a", [True, False]), ("64 a*3", [False, True])])
+def test_a_cell_without_effect_is_flagged_only_where_its_ground_moved(tmp_path, made, moved):
+    """What the patch of the heir was made for is in neither side, only in an earlier state."""
+    old = rows_b("64 a b a", *BLOCKS_B[1:])
+    new = {**old, **with_ground(tmp_path, "gfxA", made=made)}
+
+    def flagged(name, past):
+        review = make_review(tmp_path / name, old, new, past)
+        cells = [cell(review, 64, k, arch="gfxA") for k in (64, 128)]
+        assert [Flag.NO_EFFECT in item.flags for item in cells] == [False, True]
+        return [Flag.GROUND_MOVED in item.flags for item in cells]
+
+    assert flagged("unknown", no_past) == [True, True]
+    assert flagged("known", partial(known_states, rows_b(made, *BLOCKS_B[1:]), tmp_path / "past")) == moved
+
+
+def known_states(files, folder, place):
+    """One earlier state."""
+    with open_side(str(make_db(folder, files, "then")), Path()) as side:
+        yield side.database
+
+
 def test_findings_that_go_and_stay(tmp_path):
     old = {**patch_b("64 x . ."), "gfxB/readme.txt": "a stray file"}
     review = make_review(tmp_path, old, {"gfxB/readme.txt": "a stray file"})
@@ -154,6 +210,103 @@ def test_gain_and_noise(tmp_path, gain_pct, noise_pct, flag):
     assert (found.gain.gain_pct, found.gain.noise_pct) == (gain_pct, noise_pct)
     judged = {Flag.SLOWER, Flag.WITHIN_NOISE, Flag.NO_EVIDENCE} & set(found.flags)
     assert judged == ({flag} if flag else set())
+
+
+def moved(tmp_path, states, old, new):
+    """The one changed cell of a review from one state to another, with its review."""
+    review = make_review(tmp_path, states[old], states[new])
+    return cell(review, 64, 64), review
+
+
+def test_a_gain_is_shown_over_the_config_that_it_was_measured_against(tmp_path):
+    found, review = moved(tmp_path, chain("b", "c"), "once", "twice")
+    assert found.gain.gain_pct == pytest.approx(33.3, abs=1)
+    assert not found.gain.derived
+    assert Path(found.gain.file).name == "two.json"
+    assert gain_legend(review.cells) == "Gains over the config before: + is faster, − slower."
+
+
+def test_what_a_reverted_patch_gained_is_a_loss(tmp_path):
+    """The file that sets the cell now has evidence of a gain, over another config than the one that goes."""
+    found, review = moved(tmp_path, chain("b", "c"), "twice", "once")
+    assert found.gain.gain_pct == pytest.approx(-50, abs=2)
+    assert found.gain.noise_pct < 2
+    assert found.gain.derived
+    assert Path(found.gain.file).name == "two.json"
+    assert Flag.SLOWER in found.flags
+    assert Flag.NO_EVIDENCE not in found.flags
+    assert re.fullmatch(r"−[45]\d\.\d %, 1 of 1 cell, 1 derived", gain_text(review.cells))
+    assert "derived: from samples of both configs" in gain_legend(review.cells)
+
+
+def test_a_cell_that_no_evidence_decided_for_any_more_is_slower_by_that_of_before(tmp_path):
+    found, _ = moved(tmp_path, chain("b", "c"), "once", "start")
+    assert found.gain.gain_pct == pytest.approx(-33.3, abs=1)
+    assert {Flag.SLOWER, Flag.NO_EVIDENCE} <= set(found.flags)
+
+
+def test_over_several_runs_a_gain_is_that_of_the_whole_way(tmp_path):
+    """The last run measured what was there first as well: 30 µs against 10."""
+    found, _ = moved(tmp_path, chain("b", "c", a=30), "start", "twice")
+    assert found.gain.gain_pct == pytest.approx(66.7, abs=1)
+    assert found.gain.derived
+
+
+def test_a_config_that_lost_against_the_old_one_is_slower(tmp_path):
+    """A hand wrote it into the patch; the run that the patch names measured it."""
+    files = chain("b", "c", d=12)["twice"]
+    patched = {name: text.replace("c = 64 false 4 2", "c = 128 false 8 2") for name, text in files.items()}
+    review = make_review(tmp_path, chain("b", "c")["twice"], patched)
+    found = cell(review, 64, 64)
+    assert found.gain.gain_pct == pytest.approx(-20, abs=1)
+    assert {Flag.SLOWER, Flag.NO_EVIDENCE} <= set(found.flags)
+
+
+def test_where_nothing_measured_both_no_gain_is_shown(tmp_path):
+    found, review = moved(tmp_path, chain("b", "c"), "start", "twice")
+    assert found.gain is None
+    assert Flag.NO_GAIN in found.flags
+    assert Flag.NO_EVIDENCE not in found.flags
+    assert gain_text(review.cells) == "no gain over the config before was measured"
+    assert gain_legend(review.cells) == ""
+
+
+def test_samples_that_cannot_be_compared_give_no_gain(tmp_path):
+    """One block with both is no comparison, and a wrong result is no time."""
+    whole = decided(raced({"b": 15, "c": 10, "a": 30}, incumbent="b"))
+    run = whole.measured
+    for name, changed in {
+        "short": replace(run, blocks=tuple(b if not n else without(b, 2) for n, b in enumerate(run.blocks))),
+        "wrong": replace(run, entrants=(*run.entrants[:2], replace(run.entrants[2], error=3.0))),
+    }.items():
+        files = published_files(run_of([replace(whole, measured=changed)]))
+        assert cell(make_review(tmp_path / name, {}, files), 64, 64).gain is None
+
+
+def without(block: Block, entrant: int) -> Block:
+    pairs = [(one, times) for one, times in zip(block.order, block.times, strict=True) if one != entrant]
+    return Block(tuple(one for one, _ in pairs), tuple(times for _, times in pairs))
+
+
+def test_evidence_of_a_base_says_nothing_of_an_heir(tmp_path):
+    """gfxA takes the cell from gfxB, where `c` beat `b`, and now sets `b` itself."""
+    states = chain("b", "c")
+    own = {TABLE_A: table("gfxA", {F1: ["64 b . ."], F2: ["64-128 b*3", "256 c*2 d"]}, base="gfxB")}
+    found = cell(make_review(tmp_path, states["twice"], {**states["twice"], **own}), 64, 64, arch="gfxA")
+    assert found.gain is None
+    assert Flag.SLOWER not in found.flags
+
+
+def test_gains_of_energy_are_told_apart(tmp_path):
+    """Half the watts are half the energy, at the same time; the second cell was decided by time."""
+    weighed = replace(raced({"a": 10, "b": 10.001}, incumbent="a"), watts=readings(400, 200))
+    timed = raced({"a": 10, "b": 8}, at=(64, 128), incumbent="a")
+    files = published_files(run_of([decided(weighed), decided(timed)]))
+    review = make_review(tmp_path, {}, files)
+    assert [cell(review, 64, k).gain.energy for k in (64, 128)] == [True, False]
+    told = r"\+(19|20)\.\d %, 1 of 2 cells; energy: \+(49|50)\.\d %, 1 of 2 cells"
+    assert re.fullmatch(told, gain_text(review.cells))
+    assert "of energy + is less energy, − more" in gain_legend(review.cells)
 
 
 def test_evidence_of_other_cells_says_nothing_of_this_one(tmp_path):

@@ -43,6 +43,20 @@ def test_without_head_the_work_tree(repository):
     assert done.json["tables"][0]["cells"][0]["new_span"]["file"] == f"amd/{PATCH_B}"
 
 
+def test_the_ground_of_a_patch_is_found_in_the_commits_of_the_branch(repository, monkeypatch):
+    """The patch was made after the table changed once, and the table changed again below one of its two cells."""
+    first, second = (S0[TABLE_B].replace("64 a*3", row) for row in ("64 c d a", "64 c a*2"))
+    repository.git("switch", "-q", "feature")
+    repository.commit(below({TABLE_B: first, PATCH_B: patch_b("64 b b .")[PATCH_B]}))
+    assert run("patch", "rebase", repository.path / "amd" / PATCH_B).code == 0
+    repository.git("commit", "-qam", "ground")
+    repository.commit(below({TABLE_B: second}))
+    repository.git("switch", "-q", "main")
+    done = run("review", "main..feature", "--root", "amd", "--format", "json")
+    cells = {tuple(cell["at"]): cell["flags"] for cell in done.json["tables"][0]["cells"]}
+    assert ["ground-moved" in cells[64, k] for k in (64, 128)] == [False, True]
+
+
 def test_three_dots_start_where_the_branches_parted(repository):
     repository.commit(below({TABLE_B: S0[TABLE_B].replace("256 b c d", "256 b c c")}))
     assert len(run("review", "main..feature", "--root", "amd", "--format", "json").json["tables"][0]["cells"]) == 2

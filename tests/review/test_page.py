@@ -15,6 +15,8 @@ import pytest
 
 import txtdb.review
 from tests.build import F1, patch
+from tests.evidence.cells import readings
+from tests.evidence.made import decided, published_files, raced, run_of
 from tests.review.cases import deep, gain, make_review, measured, patch_b
 from tests.review.hostile import HOSTILE, hostile_files
 from txtdb.review.markup import element, join
@@ -137,6 +139,18 @@ def test_the_overview_is_there_without_a_script(page):
 def test_gain_stands_in_the_overview(tmp_path):
     cells = [gain((64, 64), -3.25, 1)]
     assert "−3.2 %, 1 of 1 cell" in as_html(make_review(tmp_path, {}, measured(cells, ("64 b . .",))))
+
+
+def test_the_signs_of_gains_have_a_legend(tmp_path):
+    timed = as_html(make_review(tmp_path, {}, measured([gain((64, 64), 5, 1)], ("64 b . .",))))
+    assert '<p class="quiet">Gains over the config before: + is faster, − slower.</p>' in timed
+    assert '<i class="gain2">+9</i>faster, in percent' in timed
+    assert "less energy, in percent" not in timed
+    files = published_files(run_of([decided(replace(raced({"a": 20, "b": 10}, incumbent="a"), watts=readings(4, 4)))]))
+    weighed = as_html(make_review(tmp_path / "energy", {}, files))
+    assert '<p class="quiet">Gains over the config before: of energy + is less energy, − more.</p>' in weighed
+    assert '<i class="gain2">+9E</i>less energy, in percent' in weighed
+    assert "faster, in percent" not in weighed
 
 
 def test_long_lists_are_cut_aloud(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import mean
 from typing import Any
 
@@ -34,6 +35,28 @@ def test_energy_decides_where_it_is_asked_for(tmp_path):
     assert evidence["contract"]["power"]["updates"] == 10
     assert evidence["cells"][0]["decision"]["floor_pct"] > 0.3
     assert invoke("verify", str(made.root))[0] == 0
+
+
+def test_gains_of_energy_are_told_as_such(tmp_path):
+    """On the console, in the patch, and where what is there stays."""
+    made = make_bench(tmp_path, watts=FRUGAL)
+    options = ("--cells", listed(tmp_path, CELL), "--select", "energy")
+    done = made.tune(*options)
+    (said,) = re.findall(r": BLOCK_M 16→32 num_warps 2→4, ([\d.]+) % ± [\d.]+ less energy\n", done.out)
+    patch = made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    assert f"\n#! why {said} % less energy, as measured\n" in patch
+    again = made.tune(*options, "--name", "again")
+    assert "kept, it needs the least energy" in again.out
+    assert "fast" not in done.out + again.out
+    assert " gain" not in done.out + again.out + patch
+
+
+def test_why_has_the_range_of_the_gains_of_energy(tmp_path):
+    other = CELLS[1]
+    made = make_bench(tmp_path, watts={**FRUGAL, other: {(32, 4): 100.0}})
+    assert made.tune("--cells", listed(tmp_path, CELL, other), "--select", "energy").code == 0
+    patch = made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    assert re.search(r"\n#! why 4\d\.\d % to 7\d\.\d % less energy, as measured\n", patch)
 
 
 def test_where_time_decides_the_contract_has_nothing_of_power(tmp_path):
@@ -97,7 +120,7 @@ def test_the_variable_that_forces_single_launches_starts_another_journal(tmp_pat
     evidence = made.evidence("eager")
     assert evidence["contract"]["power"]["eager"] is True
     assert {reading["path"] for reading in evidence["cells"][0]["watts"]} == {"eager"}
-    refused = made.tune(*options, "--journal", str(made.journals / journal))
+    refused = made.tune(*options, "--journal", str(made.journals / journal), "--name", "more")
     assert (refused.code, "this journal is of another run: contract is" in refused.err) == (2, True)
 
 

@@ -25,7 +25,7 @@ from txtdb.model.schema import ArchSchema
 from txtdb.tune.comparison import Found, change_words, counted, found_in, is_worse
 from txtdb.tune.report import headline, report_page
 from txtdb.tune.report_map import gain_maps
-from txtdb.tune.report_plot import MAX_POINTS, block_values, race_lines
+from txtdb.tune.report_plot import MAX_POINTS, _apart, block_values, race_lines
 
 MAX_BYTES = 5_000_000
 
@@ -130,7 +130,7 @@ def test_a_comparison_tells_what_is_faster_and_what_is_slower() -> None:
     overview = page[page.index('id="overview"') : page.index("</table>", page.index('id="overview"'))]
     found = re.findall(r'class="chip (\w+)">\1<', overview)
     assert found == ["faster", "slower", "slower", "broken"]
-    assert re.findall(r"<td>([+−][\d.]+)\u00a0%</td>", overview) == ["−50.00", "+10.00", "+2.00"]
+    assert re.findall(r"<td>([+−][\d.]+)\u00a0%</td>", overview) == ["+50.00", "−10.00", "−2.00"]
     assert overview.count("BLOCK_M 32→64 num_warps 2→4") == 4
     assert "slower: before and after were compared only; the new config: 10.0 % slower, bar 3.00\u00a0%" in page
 
@@ -138,8 +138,16 @@ def test_a_comparison_tells_what_is_faster_and_what_is_slower() -> None:
 def test_the_map_of_a_comparison_has_signs_and_frames_losses() -> None:
     (drawn,) = re.findall(r'<div class="maps">(.*?)</section>', report_page(the_comparison(), arch_schema()), re.DOTALL)
     found = re.findall(r'<td class="(\w+)"><a href="#(c\d)"[^>]*>(.*?)</a></td>', drawn)
-    assert found[:3] == [("shade5", "c0", "−50.0"), ("loss", "c1", "+10.0"), ("loss", "c2", "+2.0")]
+    assert found[:3] == [("shade5", "c0", "+50.0"), ("loss", "c1", "−10.0"), ("loss", "c2", "−2.0")]
     assert found[3:] == [("shade0", "c3", "broken")]
+
+
+def test_every_map_says_that_more_is_faster() -> None:
+    pages = [report_page(run, arch_schema()) for run in (the_run(), the_comparison())]
+    legends = [re.findall(r"<p class=\"quiet\">(Gains in percent.*?)</p>", page) for page in pages]
+    assert [len(found) for found in legends] == [1, 1]
+    assert legends[0][0].startswith("Gains in percent (faster than before)")
+    assert legends[1][0].startswith("Gains in percent: + is faster than before, − slower;")
 
 
 def test_a_comparison_of_energy_says_energy() -> None:
@@ -147,6 +155,33 @@ def test_a_comparison_of_energy_says_energy() -> None:
     weighed = [decided(replace(cell, publish=False, watts=readings(400, 400))) for cell in cells]
     assert counted(weighed) == "1 with less energy, 1 with more energy (1 by the bar or more)"
     assert [change_words(cell)[-6:] for cell in weighed] == ["energy"] * 2
+
+
+def weighed_run(publish: bool) -> Evidence:
+    """A cell with less energy, and one with more or one that keeps what it has."""
+    sides = {(64, 64): {"a": 20, "b": 10}, (64, 128): {"a": 10, "b": 11}}
+    cells = [raced(times, at=at, incumbent="a", noise=1e-5) for at, times in sides.items()]
+    return run_of([decided(replace(cell, publish=publish, watts=readings(400, 400))) for cell in cells])
+
+
+def test_a_run_that_energy_decides_says_energy() -> None:
+    page = report_page(weighed_run(publish=True), arch_schema())
+    assert headline(weighed_run(publish=True)).startswith("2 cells, decided by energy: 1 published, 1 retained; ")
+    _, titles = overview(page)
+    assert "less energy" in titles and "gain" not in titles
+    assert "published: the gain reaches the bar; 50.0" in page and "\u00a0% less energy, bar" in page
+    assert "the incumbent needs the least energy" in page
+    assert "Gains in percent (less energy than before)" in page
+    assert "Upwards is more energy." in page
+    told = re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL)
+    assert re.findall(r".{20}(?:faster|slower|fastest).{20}", told) == []
+
+
+def test_a_comparison_by_energy_says_energy() -> None:
+    page = report_page(weighed_run(publish=False), arch_schema())
+    assert re.findall(r'class="chip (\w+)">(.*?)<', page)[:2] == [("faster", "less energy"), ("slower", "more energy")]
+    assert "Gains in percent: + is less energy than before, − more;" in page
+    assert "the new config: 10.0 % more energy" in page
 
 
 def test_where_neither_config_is_valid_nothing_is_worse() -> None:
@@ -336,6 +371,12 @@ def test_a_large_page_is_small_enough() -> None:
     assert longest.count("l") + longest.count("h") <= MAX_POINTS
 
 
+def test_labels_are_apart_and_not_above_the_drawing() -> None:
+    assert _apart([400, 120, 118, 32]) == [400, 120, 94, 32]
+    assert _apart([40, 35, 32]) == [74, 48, 22]
+    assert _apart([]) == []
+
+
 # in a browser
 
 
@@ -383,6 +424,17 @@ def test_rows_are_reached_by_keyboard_and_light_their_lines(page: Page) -> None:
 def test_pointing_at_a_line_tells_its_candidate(page: Page) -> None:
     page.hover(page.find("#c0 svg.race path.w"))
     assert "result winner" in page.find("#c0 figcaption").text
+
+
+def test_labels_of_a_drawing_lie_inside_it(page: Page) -> None:
+    outside = page.script(
+        "return [...document.querySelectorAll('svg.race')].flatMap(svg => [...svg.querySelectorAll('text')]"
+        ".filter(text => { const box = text.getBBox(), view = svg.viewBox.baseVal;"
+        " return box.x < 0 || box.y < 0 || box.x + box.width > view.width || box.y + box.height > view.height; })"
+        ".map(text => text.textContent))"
+    )
+    assert len(page.all("svg.race text.wword")) == 2
+    assert outside == []
 
 
 @pytest.mark.parametrize("size", [(1400, 900), (380, 700)])

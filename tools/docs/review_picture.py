@@ -22,7 +22,7 @@ MAKE_BRANCH = (
     'git init -q -b main . && cp -r "$REPO/amd" . && rm amd/*/*.dbpatch && git add -A && git commit -q -m tables && '
     'git switch -q -c few-queries && cp -r "$REPO/amd" . && git add -A && git commit -q -m "few queries, many keys"'
 )
-_REVIEW = "txtdb review main...few-queries --root amd --out review.html"
+REVIEW = "txtdb review main...few-queries --root amd --out review.html"
 _SIZE = (1280, 1100)
 
 
@@ -43,7 +43,7 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for command in (MAKE_BRANCH, _REVIEW):
+        for command in (MAKE_BRANCH, REVIEW):
             code, lines = run_shell(command, folder)
             if code:
                 raise RuntimeError("\n".join((f"{command}: exit code {code}", *lines)))

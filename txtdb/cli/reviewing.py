@@ -7,15 +7,20 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 
 import click
 
-from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, FormChoice, fail, other_file_faults
+from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, FormChoice, fail
+from txtdb.cli.outputs import other_file_faults, unwritable
+from txtdb.diff.history import open_history
 from txtdb.diff.repository import run_git
 from txtdb.diff.sides import Side, open_side
-from txtdb.faults import Fault, FaultError, Severity, Span, errors
+from txtdb.faults import FaultError, Severity, errors
 from txtdb.files import atomic_write
+from txtdb.patching.grounds import Past, no_past
+from txtdb.patching.past import past_databases
 from txtdb.review.build import build_review
 from txtdb.review.markdown import as_markdown
 from txtdb.review.markup import PAGE_START
@@ -59,13 +64,14 @@ def review(revisions: str, root: Path, out: Path | None, style: str | None, toda
         fail(faults, EXIT_USAGE)
     with ExitStack() as stack:
         try:
+            past = _past(stack, root, found["head"])
             sides = _open_sides(stack, root, found["base"], found["head"], parted=found["dots"] == "...")
         except FaultError as error:
             fail(error.faults, EXIT_USAGE)
         wrong = errors(fault for side in sides for fault in side.database.faults)
         if wrong:
             fail(wrong, EXIT_USAGE)
-        result = build_review(*sides, root.resolve().name, today.date() if today else date.today())
+        result = build_review(*sides, root.resolve().name, today.date() if today else date.today(), past)
     _write(_RENDERERS[style](result), out, result)
     failing = (*errors(result.faults), *(f for f in result.new_findings if f.severity is Severity.ERROR))
     sys.exit(EXIT_FINDINGS if failing else 0)
@@ -94,6 +100,13 @@ def _open_sides(stack: ExitStack, root: Path, base: str, head: str, parted: bool
     return replace(old, name=_named(folder, base_name, base)), replace(new, name=_named(folder, head, head))
 
 
+def _past(stack: ExitStack, root: Path, head: str) -> Past:
+    """Earlier states of a table: those of the commits that led to the new side. None of a root that is not there."""
+    if not root.is_dir():
+        return no_past
+    return partial(past_databases, stack.enter_context(open_history(root)), tip=head or "HEAD")
+
+
 def _in_repository(root: Path) -> tuple[Path, str]:
     """A folder in the repository, and the root's path from there; the root itself need not be in the work tree."""
     absolute = root.absolute()
@@ -113,5 +126,5 @@ def _write(text: str, out: Path | None, result: Review) -> None:
     try:
         atomic_write(out, f"{text}\n".encode())
     except OSError as error:
-        fail([Fault("unwritable", Span(out.as_posix()), f"cannot write: {error.strerror}")], EXIT_USAGE)
+        fail([unwritable(out, error)], EXIT_USAGE)
     click.echo(f"{out}: {headline(result, 'the page')}", err=True)

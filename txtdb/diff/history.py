@@ -54,12 +54,15 @@ class History:
         is_born = self._reader.read("HEAD") is not None
         return run_git(self.root, "rev-parse", "HEAD").decode().strip() if is_born else ""
 
-    def commits(self, folder: str) -> Iterator[Commit]:
-        """The commits that touched a folder below the root (empty for the root itself), children before parents."""
+    def commits(self, folder: str, tip: str = "HEAD") -> Iterator[Commit]:
+        """The commits that touched a folder below the root (empty for the root itself), children before parents.
+
+        They are those of the revision `tip` and before it.
+        """
         if not self.head:
             return
         path = f":(top,literal){self._path(folder)}"
-        text = run_git(self.root, "log", "--date-order", f"--format={_FORMAT}", "HEAD", "--", path)
+        text = run_git(self.root, "log", "--date-order", f"--format={_FORMAT}", tip, "--", path)
         parts = text.decode(errors="replace").split("\0")
         for start in range(0, len(parts) - _FIELDS, _FIELDS):
             name, parents, author, date, subject = parts[start : start + _FIELDS]

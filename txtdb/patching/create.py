@@ -12,7 +12,7 @@ from txtdb.diff.planes import incomparable
 from txtdb.evidence.files import evidence_digest
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
-from txtdb.layers.resolve import Layer, empty_fold
+from txtdb.layers.resolve import Layer
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.table import UNSET
 from txtdb.patching.difference import Difference
@@ -90,10 +90,11 @@ class _Maker:
                 self._fault(place, "the old side has no such table", "add the arch and the schema's section first")
 
     def _table(self, database: Database, place: Place) -> ResolvedTable | None:
-        resolution = database.resolve(*place)
-        wrong = [fault for fault in errors(resolution.faults) if fault.rule != "no-data"]
-        self.outcome.fail(wrong)
-        return None if wrong else resolution.table or _nothing(database, place)
+        table = database.table_or_empty(*place)
+        if isinstance(table, ResolvedTable):
+            return table
+        self.outcome.fail(table)
+        return None
 
     def _table_patch(self, place: Place, difference: Difference) -> None:
         self.outcome.fail(difference.faults())
@@ -144,11 +145,3 @@ class _Maker:
         arch, iface = place
         span = Span(f"{self._old.listings[0].label}/{arch}/{iface}.txtdb")
         self.outcome.fail([Fault("cannot-patch", span, f"{arch} {iface}: {message}", hint)])
-
-
-def _nothing(database: Database, place: Place) -> ResolvedTable:
-    """A table without any layer."""
-    schema = database.schemas[place[1]]
-    arch_schema = schema.for_arch(place[0])
-    assert arch_schema is not None, "places() names archs that the schema has"
-    return ResolvedTable(place[0], arch_schema, database.pool(place[1]), (), empty_fold(len(schema.axes)))

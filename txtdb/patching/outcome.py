@@ -49,13 +49,22 @@ class MovedGround:
     is_known: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A given patch that stays below another one, `by`, that sets some of its cells: `cells` of them."""
+
+    file: str
+    by: str
+    cells: int
+
+
 @dataclass
 class Outcome:
     """The whole of a command. `change` maps names below the root to contents, None for a file that is removed.
 
     `answers` are cells that lookups answer otherwise afterwards, `ground` those under a given patch that moved, `stale`
-    other patches whose ground moves; `schemas` by interface is what to read the cells by. With any fault nothing is
-    written.
+    other patches whose ground moves, `covered` given ones that higher patches override in part; `schemas` by interface
+    is what to read the cells by. With any fault nothing is written.
     """
 
     root: Path
@@ -64,6 +73,7 @@ class Outcome:
     answers: list[CellEdit] = field(default_factory=list)
     ground: list[MovedGround] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
+    covered: list[Covered] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 

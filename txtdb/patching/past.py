@@ -14,13 +14,13 @@ from txtdb.patching.stack import Place
 MOST_COMMITS = 200
 
 
-def past_databases(history: History, place: Place) -> Iterator[Database]:
-    """The files behind one table in each of the last commits that touched the database, newest first.
+def past_databases(history: History, place: Place, tip: str = "HEAD") -> Iterator[Database]:
+    """The files behind one table in each of the last commits, up to `tip`, that touched the database, newest first.
 
     Each database is open until the next is asked for; equal ones come once.
     """
     seen: set[tuple[tuple[str, str], ...]] = set()
-    for commit in islice(history.commits(""), MOST_COMMITS):
+    for commit in islice(history.commits("", tip), MOST_COMMITS):
         files = all_files(history, commit.name, *place)
         key = tuple(sorted(files.items()))
         if key not in seen:

@@ -34,6 +34,9 @@ def outcome_lines(outcome: Outcome, dry_run: bool) -> Iterator[str]:
         yield f"{outcome.root.as_posix()}/{step.file}: {_step_text(step, dry_run)}"
     if not outcome.steps:
         yield "nothing to do"
+    for covered in outcome.covered:
+        cells = counted(covered.cells, "cell")
+        yield f"{covered.file}: {covered.by} sets {cells} of it and stays above; --on-top puts this patch over it"
     for file in outcome.stale:
         yield f"{file}: other contents lie under this patch now: look at it, then `txtdb patch rebase` it"
 
@@ -81,6 +84,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "files": [{**asdict(step), "action": str(step.action)} for step in steps],
         "ground": [_ground_json(outcome, moved) for moved in outcome.ground],
         "stale": list(outcome.stale),
+        "covered": [asdict(covered) for covered in outcome.covered],
         "answers": [cell_json(outcome.schemas[edit.iface], edit) for edit in outcome.answers],
     }
 

@@ -15,6 +15,7 @@ from txtdb.diff.compare import compare
 from txtdb.diff.sides import Side
 from txtdb.layers.database import Database
 from txtdb.model.values import functional_rank
+from txtdb.patching.grounds import Past, no_past
 from txtdb.review.grids import make_grids
 from txtdb.review.images import count_images
 from txtdb.review.judging import Judge
@@ -22,8 +23,10 @@ from txtdb.review.origin import Origins, Place, find_origins
 from txtdb.review.records import Heir, Review, ReviewedCell, ReviewedFunctional, SourceFile, TableReview
 
 
-def build_review(old: Side, new: Side, root: str, today: date) -> Review:
+def build_review(old: Side, new: Side, root: str, today: date, past: Past = no_past) -> Review:
     """Compare two sides and check both. `root` names the database; `today` is for end dates of pins.
+
+    `past` tells earlier states of a table, for patches that were made for what neither side has any more.
 
     Faults of files that could not be compared are in the review: what it tells of them is best effort.
     """
@@ -31,7 +34,7 @@ def build_review(old: Side, new: Side, root: str, today: date) -> Review:
     effect, more_faults = compare(old, new, effect=True)
     origins = find_origins(new.database, written, effect)
     known, found = (_findings(side.database, today) for side in (old, new))
-    judge = Judge(new.database, tuple(found.values()))
+    judge = Judge(old.database, new.database, tuple(found.values()), past)
     places = sorted({*origins.own, *origins.idle})
     tables = tuple(_table(old.database, new.database, place, origins, judge) for place in places)
     return Review(

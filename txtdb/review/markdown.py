@@ -21,6 +21,7 @@ from txtdb.review.words import (
     effective,
     findings_text,
     flag_counts,
+    gain_legend,
     gain_text,
     headline,
     heirs_text,
@@ -82,6 +83,8 @@ def _overview(review: Review) -> Iterator[str]:
     yield from _list("Faults, so that cells may be missing here", map(_fault_text, review.faults))
     if review.tables:
         yield from _tables(review.tables)
+        legend = gain_legend(effective(review.cells))
+        yield from [legend, ""] if legend else []
     flags = (f"`{flag}` {count:,} ({FLAG_WORDS[flag]})" for flag, count in flag_counts(review.cells).items())
     yield from _list("Flags", flags)
     findings = [*(("new", f) for f in review.new_findings), *(("gone", f) for f in review.gone_findings)]
@@ -171,7 +174,7 @@ def _changes(table: TableReview, functional: ReviewedFunctional) -> Iterator[tup
             kind = folded.edits[0].kind
             words = change if kind is EditKind.CHANGED else f"{kind}: {change}"
             flags = " ".join(f"`{flag}`" for flag in flag_counts(own))
-            gain = gain_text(own) if any(cell.gain for cell in own) else ""
+            gain = gain_text(own) if any(cell.gain or Flag.NO_GAIN in cell.flags for cell in own) else ""
             yield f"{code(place_text(table.schema, folded))} | {code(words)} | {gain} | {flags}", len(own)
 
 

@@ -23,6 +23,7 @@ from txtdb.review.words import (
     effective,
     findings_text,
     flag_counts,
+    gain_legend,
     gain_text,
     headline,
     heirs_text,
@@ -54,16 +55,29 @@ def as_html(review: Review) -> str:
         script=script,
         headline=join(headline(review)),
         overview=join(*_overview(review)),
+        gains=join(*_gain_marks(review)),
         # `<` would let a text end the script element.
         data=json.dumps(payload(review), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"),
     )
+
+
+def _gain_marks(review: Review) -> Iterator[Markup]:
+    """What the marks of gains in the maps of changes mean; gains of energy have marks of their own."""
+    energy = {cell.gain.energy for cell in review.cells if cell.gain}
+    marks = [("gain2", "+9", "faster, in percent"), ("loss2", "−9", "slower")] if energy != {True} else []
+    if True in energy:
+        marks += [("gain2", "+9E", "less energy, in percent"), ("loss2", "−9E", "more energy")]
+    for kind, mark, words in marks:
+        yield element("span", element("i", mark, class_=kind), words)
 
 
 def _overview(review: Review) -> Iterator[Markup]:
     if review.faults:
         yield _section("faults", "Faults", _faults(review))
     if review.tables:
-        yield _section("counts", "Tables", _counts(review))
+        legend = gain_legend(effective(review.cells))
+        note = [element("p", legend, class_="quiet")] if legend else []
+        yield _section("counts", "Tables", join(_counts(review), *note))
     yield _fold("findings", "Checks", findings_text(review), _findings(review), bool(review.new_findings))
     if review.images:
         yield _fold("images", "Kernel images", images_text(review), _images(review), False)

@@ -10,7 +10,7 @@ from txtdb.diff.edits import MASK, Content
 from txtdb.faults import Span
 from txtdb.model.table import Cells
 from txtdb.model.values import Value, print_value
-from txtdb.review.records import FLAG_WORDS, GRAVE_FLAGS, Flag, Review, ReviewedCell, TableReview
+from txtdb.review.records import FLAG_WORDS, GRAVE_FLAGS, Flag, Gain, Review, ReviewedCell, TableReview
 from txtdb.review.words import common_changes, heirs_text
 
 COMMON_CHANGES_SHOWN = 6
@@ -79,7 +79,10 @@ class _TablePayload:
         return " ".join(text if length == 1 else f"{text}*{length}" for text, length in runs)
 
     def _cell(self, cell: ReviewedCell) -> list[Any]:
-        """Place in the grid, old content, both spans, flags, heirs, and where there are any: gain, noise, findings."""
+        """Place in the grid, old content, both spans, flags, heirs, and where there are any: gain and findings.
+
+        A gain is percent, noise, 1 where it is derived plus 2 where it is of energy, and the number of its file.
+        """
         edit = cell.edit
         place = 0
         for value, bins in zip(edit.bins, self._table.bins, strict=True):
@@ -88,9 +91,13 @@ class _TablePayload:
         data: list[Any] = [place, self._numbers[edit.old], *self._span(edit.old_span), *self._span(edit.new_span)]
         data += [bits, _number(self._heirs, cell.heirs)]
         if cell.gain or cell.findings:
-            data += [cell.gain.gain_pct, cell.gain.noise_pct] if cell.gain else [None, None]
+            data += self._gain(cell.gain) if cell.gain else [None, None, 0, -1]
             data += [self._finding_number(finding) for finding in cell.findings]
         return data
+
+    def _gain(self, gain: Gain) -> list[float]:
+        kind = gain.derived + 2 * gain.energy
+        return [gain.gain_pct, gain.noise_pct, kind, _number(self._files, gain.file)]
 
     def _span(self, span: Span | None) -> tuple[int, int, int]:
         return (_number(self._files, span.file), span.line, span.column) if span else (-1, 0, 0)

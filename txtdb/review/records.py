@@ -24,6 +24,7 @@ class Flag(StrEnum):
     SLOWER = "slower"
     WITHIN_NOISE = "within-noise"
     NO_EVIDENCE = "no-evidence"
+    NO_GAIN = "no-gain"
     USED_ONCE = "used-once"
     THROUGH_BASE = "through-base"
     NO_EFFECT = "no-effect"
@@ -33,10 +34,11 @@ class Flag(StrEnum):
 FLAG_WORDS: dict[Flag, str] = {
     Flag.ILLEGAL: "the schema forbids this config here, or its back end has no kernel to launch",
     Flag.FINDING: "a check names this cell",
-    Flag.GROUND_MOVED: "the patch that sets it was made for other cells underneath",
-    Flag.SLOWER: "its evidence says that it is slower, by more than the noise",
-    Flag.WITHIN_NOISE: "its evidence says no more than noise",
-    Flag.NO_EVIDENCE: "no evidence file names this cell",
+    Flag.GROUND_MOVED: "the patch that sets it was made for another content underneath",
+    Flag.SLOWER: "evidence says that it is slower, or needs more energy, by more than the noise",
+    Flag.WITHIN_NOISE: "evidence says no more than noise",
+    Flag.NO_EVIDENCE: "its file names no evidence that decided for this config",
+    Flag.NO_GAIN: "no gain over the config before was measured",
     Flag.USED_ONCE: "no other cell of the table has this config",
     Flag.THROUGH_BASE: "no file of this arch changed it: its base did, or its bins",
     Flag.NO_EFFECT: "files write it otherwise, lookups give what they gave",
@@ -49,14 +51,17 @@ GRAVE_FLAGS = frozenset({Flag.ILLEGAL, Flag.FINDING, Flag.GROUND_MOVED, Flag.SLO
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much faster a cell's new config was measured to be than its old one, in percent, and the noise of that.
+    """What a cell's new config saves of what the old one needs, in percent, and the noise of that; negative for a loss.
 
-    `file` is the evidence that says so.
+    `file` is the evidence that says so. `derived`: the run decided otherwise; the gain is of the samples of these
+    two. `energy`: it is of energy, which decided there, and not of time.
     """
 
     gain_pct: float
     noise_pct: float
     file: str
+    derived: bool = False
+    energy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

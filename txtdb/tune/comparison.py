@@ -25,6 +25,9 @@ class Found(StrEnum):
     UNMEASURED = "unmeasured"
 
 
+_ENERGY_WORDS = {Found.FASTER: "less energy", Found.SLOWER: "more energy"}
+
+
 @dataclass(frozen=True, slots=True)
 class Sides:
     """The two configs of a cell."""
@@ -46,15 +49,20 @@ def sides_of(cell: CellEvidence) -> Sides:
     return Sides(entrants[incumbent], new)
 
 
-def slowdown_pct(cell: CellEvidence) -> float | None:
-    """How much more the new config takes than the old one (time, or energy where that decides), negative for less.
+def is_energy(cells: Iterable[CellEvidence]) -> bool:
+    """Whether cells of a run were decided by energy, and not by time."""
+    return any(cell.measured.watts for cell in cells)
+
+
+def compared_gain_pct(cell: CellEvidence) -> float | None:
+    """What the new config saves of what the old one takes (time, or energy where that decides), negative for a loss.
 
     None where either is not valid.
     """
     decision = cell.decision
     if decision.winner != decision.incumbent:
-        return None if decision.gain_pct is None else -decision.gain_pct
-    others = [100 * math.expm1(one.slower) for one in decision.standings if one.entrant != decision.incumbent]
+        return decision.gain_pct
+    others = [0.0 - 100 * math.expm1(one.slower) for one in decision.standings if one.entrant != decision.incumbent]
     return others[0] if others else None
 
 
@@ -63,10 +71,16 @@ def found_in(cell: CellEvidence) -> Found:
     decision = cell.decision
     if decision.winner is None:
         return Found.FAILED if decision.outcome is Outcome.FAILED else Found.UNMEASURED
-    slower = slowdown_pct(cell)
-    if slower is None:
+    gain = compared_gain_pct(cell)
+    if gain is None:
         return Found.BROKEN if decision.winner == decision.incumbent else Found.MENDED
-    return Found.SLOWER if slower > 0 else Found.FASTER
+    return Found.SLOWER if gain < 0 else Found.FASTER
+
+
+def found_words(cell: CellEvidence) -> str:
+    """The same in words: `faster`, or `less energy` where energy decides."""
+    found = found_in(cell)
+    return _ENERGY_WORDS.get(found, found) if cell.measured.watts else found
 
 
 def is_worse(cell: CellEvidence) -> bool:
@@ -76,16 +90,15 @@ def is_worse(cell: CellEvidence) -> bool:
     """
     if cell.measured.publish:
         return False
-    slower, bar = slowdown_pct(cell), cell.decision.bar_pct or 0.0
-    return found_in(cell) is Found.BROKEN or (slower is not None and slower >= bar)
+    gain, bar = compared_gain_pct(cell), cell.decision.bar_pct or 0.0
+    return found_in(cell) is Found.BROKEN or (gain is not None and -gain >= bar)
 
 
 def change_words(cell: CellEvidence) -> str:
     """`12.0 % faster`, or `3.3 % more energy` where energy decides. The configs are both valid."""
-    slower = slowdown_pct(cell)
-    assert slower is not None, "both are valid"
-    words = ("less energy", "more energy") if cell.measured.watts else ("faster", "slower")
-    return f"{abs(slower):.1f} % {words[slower > 0]}"
+    gain = compared_gain_pct(cell)
+    assert gain is not None, "both are valid"
+    return f"{abs(gain):.1f} % {found_words(cell)}"
 
 
 def changed_fields(schema: Schema, old: ConfigValues | None, new: ConfigValues) -> str:
@@ -102,8 +115,7 @@ def counted(cells: Iterable[CellEvidence]) -> str:
     cells = list(cells)
     counts = Counter(map(found_in, cells))
     beyond = sum(is_worse(cell) and found_in(cell) is Found.SLOWER for cell in cells)
-    energy = {Found.FASTER: "with less energy", Found.SLOWER: "with more energy"}
-    words = energy if any(cell.measured.watts for cell in cells) else {}
+    words = {found: f"with {word}" for found, word in _ENERGY_WORDS.items()} if is_energy(cells) else {}
     parts = (f"{counts[found]:,} {words.get(found, found)}{_beyond(found, beyond)}" for found in Found if counts[found])
     return ", ".join(parts) or "none measured"
 

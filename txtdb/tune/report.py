@@ -24,11 +24,13 @@ from txtdb.review.markup import Markup, content_policy, element, join
 from txtdb.tune.comparison import (
     change_words,
     changed_fields,
+    compared_gain_pct,
     counted,
     found_in,
+    found_words,
     is_comparison,
+    is_energy,
     sides_of,
-    slowdown_pct,
 )
 from txtdb.tune.report_map import gain_maps
 from txtdb.tune.report_plot import Lines, race_lines, race_plot
@@ -55,12 +57,23 @@ REASON_WORDS: dict[Reason, str] = {
     Reason.NO_VALID_CANDIDATE: "no candidate was valid",
     Reason.STOPPED: "the run ended before the cell was done",
 }
+_ENERGY_REASON_WORDS: dict[Reason, str] = {
+    **REASON_WORDS,
+    Reason.INCUMBENT_WINS: "the incumbent needs the least energy, ties included",
+    Reason.NO_CERTIFICATE: "no candidate was proven to need the least energy",
+}
+
+# What the drawings are of, by whether energy decides.
+_MEASURES = {
+    False: {"measure": "time", "worse": "slower", "beaten": "slower"},
+    True: {"measure": "energy", "worse": "more energy", "beaten": "to need more"},
+}
 
 
 def report_page(evidence: Evidence, schema: ArchSchema) -> str:
     """The whole page. `schema` is that of the evidence's interface, on its arch."""
     script, style = _template("report.js"), _template("report.css")
-    compares = is_comparison(evidence)
+    compares, energy = is_comparison(evidence), is_energy(evidence.cells)
     title = f"{'Comparison' if compares else 'Tuning run'} {evidence.name}: {evidence.iface} on {evidence.arch}"
     cells = [_Cell(number, cell, schema.schema) for number, cell in enumerate(evidence.cells)]
     return Template(_template("report.html")).substitute(
@@ -71,10 +84,10 @@ def report_page(evidence: Evidence, schema: ArchSchema) -> str:
         headline=join(headline(evidence)),
         run=join(*_run(evidence)),
         maps=gain_maps(evidence.cells, schema.schema),
-        overview=_overview(cells, schema.schema, compares),
+        overview=_overview(cells, schema.schema, compares, energy),
         races=join(*(cell.section() for cell in cells)),
-        measure="energy" if any(cell.measured.watts for cell in evidence.cells) else "time",
         rule=_RULES[compares],
+        **_MEASURES[energy],
     )
 
 
@@ -87,7 +100,8 @@ def headline(evidence: Evidence) -> str:
     if is_comparison(evidence):
         words = f"{cells} compared: {counted(evidence.cells)}"
     else:
-        words = f"{cells}: {outcomes or 'none measured'}"
+        by = ", decided by energy" if is_energy(evidence.cells) else ""
+        words = f"{cells}{by}: {outcomes or 'none measured'}"
     return f"{words}; {total:,.1f} s of device time in all samples."
 
 
@@ -136,9 +150,9 @@ def _plain_text(value: object) -> str:
     return "–" if value is None or value == {} else str(value)
 
 
-def _overview(cells: Sequence[_Cell], schema: Schema, compares: bool) -> Markup:
+def _overview(cells: Sequence[_Cell], schema: Schema, compares: bool, energy: bool) -> Markup:
     """One row a cell. What all cells share stands above, and a figure that none has is left out."""
-    figures = ("found", "change") if compares else ("outcome", "gain")
+    figures = ("found" if compares else "outcome", "less energy" if energy else "gain")
     titles = ("", *schema.key_names, *schema.axis_names, *figures, "bar", "floor", "candidates", "from → to")
     rows = [cell.overview_cells() for cell in cells]
     columns = list(zip(*rows, strict=True)) or [()] * len(titles)
@@ -167,20 +181,24 @@ class _Cell:
         measured, decision = self._measured, self._decision
         link = element("a", f"{self._number + 1}", href=f"#c{self._number}", aria_label=f"cell {self._number + 1}")
         texts = [*map(print_value, (*measured.functional, *measured.at))]
-        figures = (self._figure_of_change(), percent(decision.bar_pct), percent(decision.floor_pct))
-        return [link, *texts, _chip(self._found), *figures, f"{len(measured.entrants):,}", self._change()]
+        figures = (self._figure_of_gain(), percent(decision.bar_pct), percent(decision.floor_pct))
+        return [link, *texts, self._chip(), *figures, f"{len(measured.entrants):,}", self._change()]
 
     @property
     def _found(self) -> str:
         """What became of the cell: an outcome, or how its new config does in a comparison."""
-        return self._decision.outcome if self._measured.publish else found_in(self._cell)
+        return self._decision.outcome if self._measured.publish else found_words(self._cell)
 
-    def _figure_of_change(self) -> str:
-        """The gain; in a comparison what the new config takes more or less, with its sign."""
+    def _chip(self) -> Markup:
+        kind = self._decision.outcome if self._measured.publish else found_in(self._cell)
+        return element("span", self._found, class_=f"chip {kind}")
+
+    def _figure_of_gain(self) -> str:
+        """The gain; that of a comparison with its sign, for it may be a loss."""
         if self._measured.publish:
             return percent(self._decision.gain_pct)
-        slower = slowdown_pct(self._cell)
-        return f"{'+' if slower and slower > 0 else ''}{percent(slower)}"
+        gain = compared_gain_pct(self._cell)
+        return f"{'+' if gain and gain > 0 else ''}{percent(gain)}"
 
     def overview_row(self, shown: Sequence[Markup | str]) -> Markup:
         """Its row, of what is shown of all cells."""
@@ -192,7 +210,7 @@ class _Cell:
         lines = race_lines(self._cell)
         return element(
             "section",
-            element("h3", f"{self._number + 1}. {self._title()} ", _chip(self._found), id=f"{name}-title"),
+            element("h3", f"{self._number + 1}. {self._title()} ", self._chip(), id=f"{name}-title"),
             element("p", self.words()),
             self._figure(lines),
             self._details(),
@@ -211,13 +229,14 @@ class _Cell:
     def words(self) -> str:
         """The decision in words, with its numbers."""
         decision, measured = self._decision, self._measured
-        parts = [f"{self._found}: {REASON_WORDS[decision.reason]}"]
-        if not measured.publish and slowdown_pct(self._cell) is not None:
+        reasons = _ENERGY_REASON_WORDS if measured.watts else REASON_WORDS
+        parts = [f"{self._found}: {reasons[decision.reason]}"]
+        if not measured.publish and compared_gain_pct(self._cell) is not None:
             noise = f"bar {percent(decision.bar_pct)}, noise floor {percent(decision.floor_pct)}"
             parts.append(f"the new config: {change_words(self._cell)}, {noise}")
         elif decision.gain_pct is not None:
             bar, floor = percent(decision.bar_pct), percent(decision.floor_pct)
-            parts.append(f"gain {percent(decision.gain_pct)}, bar {bar}, noise floor {floor}")
+            parts.append(f"{self._gain_words(decision.gain_pct)}, bar {bar}, noise floor {floor}")
         if decision.winner is not None:
             proof = "proven to be within delta of the best" if decision.certified else "without certificate"
             parts.append(f"winner {self._config(decision.winner)} ({proof})")
@@ -226,6 +245,11 @@ class _Cell:
         if measured.dropped:
             parts.append(f"{measured.dropped:,} throttled {plural(measured.dropped, 'sample')} dropped")
         return "; ".join(parts) + "."
+
+    def _gain_words(self, gain_pct: float) -> str:
+        if not self._measured.watts:
+            return f"gain {percent(gain_pct)}"
+        return f"{percent(abs(gain_pct))} {'more' if gain_pct < 0 else 'less'} energy"
 
     def _change(self) -> str:
         """The fields in which the winner differs from the incumbent, or the new config of a comparison from the old."""
@@ -366,7 +390,3 @@ def _figure(value: float | None, form: str) -> str:
 def percent(value: float | None) -> str:
     """A percentage for people; empty where there is none."""
     return _figure(value, "{:.2f}\u00a0%").replace("-", "−")
-
-
-def _chip(found: str) -> Markup:
-    return element("span", found, class_=f"chip {found}")

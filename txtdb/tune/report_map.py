@@ -1,6 +1,6 @@
 """Maps of a run: for each functional the gains of its cells on their grid, each cell a link to its race.
 
-Of a comparison: how much more or less the new configs take.
+A gain is positive where the new config is faster, or needs less energy where that decides; a comparison has losses too.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from txtdb.model.evidence import CellEvidence, Outcome
 from txtdb.model.schema import Schema
 from txtdb.model.values import Functional, print_value
 from txtdb.review.markup import Markup, element, join
-from txtdb.tune.comparison import found_in, slowdown_pct
+from txtdb.tune.comparison import compared_gain_pct, found_words, is_energy
 
 # Shades of the largest gain, the darkest last.
 SHADES = 5
 _WORDS = {Outcome.RETAINED: "kept", Outcome.FAILED: "failed", Outcome.UNMEASURED: "–"}
-_GAINS = "Gains in percent, shaded by the largest one; “kept”: what was there stays."
-_CHANGES = (
-    "How much more (+) or less (−) the new configs take, in percent; gains are shaded by the largest, losses framed."
-)
+_GAINS = "Gains in percent ({better} than before), shaded by the largest one; “kept”: what was there stays."
+_CHANGES = "Gains in percent: + is {better} than before, − {worse}; gains are shaded by the largest, losses framed."
 _LEGEND = " Each leads to its race. Rows are {rows}, columns {columns}."
 
 # (number of the cell in the run, the cell)
@@ -37,11 +35,12 @@ def gain_maps(cells: Sequence[CellEvidence], schema: Schema) -> Markup:
     for number, cell in enumerate(cells):
         groups.setdefault(cell.measured.functional, []).append((number, cell))
     rows, columns = schema.axis_names
-    told, title = (_CHANGES, "Changes") if compares else (_GAINS, "Gains")
+    better, worse = ("less energy", "more") if is_energy(cells) else ("faster", "slower")
+    told = (_CHANGES if compares else _GAINS).format(better=better, worse=worse)
     legend = element("p", told + _LEGEND.format(rows=rows, columns=columns), class_="quiet")
     titles = _titles(list(groups), schema)
     maps = (_map(titles[functional], own, largest) for functional, own in groups.items())
-    return element("section", element("h2", title), legend, element("div", *maps, class_="maps"), aria_label=title)
+    return element("section", element("h2", "Gains"), legend, element("div", *maps, class_="maps"), aria_label="Gains")
 
 
 def _titles(functionals: Sequence[Functional], schema: Schema) -> dict[Functional, str]:
@@ -77,8 +76,8 @@ def _row(cells: Sequence[_Numbered | None], largest: float) -> Iterator[Markup]:
 def _text(cell: CellEvidence) -> str:
     decision = cell.decision
     if not cell.measured.publish:
-        slower = slowdown_pct(cell)
-        return found_in(cell) if slower is None else f"{slower:+.1f}".replace("-", "−")
+        gain = compared_gain_pct(cell)
+        return found_words(cell) if gain is None else f"{gain:+.1f}".replace("-", "−")
     if decision.outcome is not Outcome.PUBLISHED:
         return _WORDS[decision.outcome]
     return "new" if decision.gain_pct is None else f"{decision.gain_pct:.1f}"
@@ -87,7 +86,7 @@ def _text(cell: CellEvidence) -> str:
 def _gain(cell: CellEvidence) -> float:
     """Percent; negative for what a comparison found slower, 0 where there is none."""
     if not cell.measured.publish:
-        return -(slowdown_pct(cell) or 0.0)
+        return compared_gain_pct(cell) or 0.0
     published = cell.decision.outcome is Outcome.PUBLISHED
     return max(cell.decision.gain_pct or 0.0, 0.0) if published else 0.0
 

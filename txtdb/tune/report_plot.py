@@ -18,15 +18,17 @@ from txtdb.review.markup import Markup, element
 
 # The drawing's own units; the page scales it.
 WIDTH, HEIGHT = 1600, 560
-LEFT, RIGHT, TOP, BOTTOM = 90, 190, 24, 76
+# On the right is room for the longest label, `incumbent wins`, in wide bold letters.
+LEFT, RIGHT, TOP, BOTTOM = 90, 240, 24, 76
 # Points of a line at most: more are not told apart at this width.
 MAX_POINTS = 60
 # Where the scale turns from linear to logarithmic, as a distance from 1.
 _LINEAR = 0.01
 _TICKS = (0.5, 0.7, 0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1, 1.3, 2.0, 4.0, 10.0)
 _LEAST_TOP, _MOST_TOP = 1.05, 10.0
-# Least distance of two labels.
+# Least distance of two labels, and how high the base line of one may lie: its letters reach so far above that.
 _LABEL_STEP = 26
+_LABEL_TOP = 22
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,10 @@ class _Drawing:
 
     def labels(self) -> Iterator[Markup]:
         """The names of the winner, the incumbent and the bar, at the ends of their lines and not upon one another."""
-        ends = dict(self._ends())
-        before = float("inf")
-        for (text, kind), (x, ratio) in sorted(ends.items(), key=lambda item: item[1][1]):
-            y = min(self.y(ratio) + 8, before - _LABEL_STEP)
-            yield _label(x + 14, round(y), text, "start", f"{kind}word")
-            before = y
+        ends = sorted(self._ends(), key=lambda item: item[1][1])
+        places = _apart([self.y(ratio) + 8 for _, (_, ratio) in ends])
+        for ((text, kind), (x, _)), y in zip(ends, places, strict=True):
+            yield _label(x + 14, y, text, "start", f"{kind}word")
 
     def _ends(self) -> Iterator[tuple[tuple[str, str], tuple[int, float]]]:
         words = {self._incumbent: "incumbent", self._winner: "winner"}
@@ -186,6 +186,18 @@ class _Drawing:
             x, y = next_x, next_y
         end = "m0-9v18" if entrant in self._gone else "" if len(places) > 1 else "h8"
         return f"M{places[0][0]} {places[0][1]}{text}{end}".replace(" -", "-")
+
+
+def _apart(places: Sequence[int]) -> list[int]:
+    """Heights of labels, the lowest first, that are not upon one another: moved up, and down where the drawing ends."""
+    found: list[int] = []
+    for y in places:
+        found.append(min(y, found[-1] - _LABEL_STEP) if found else y)
+    least = _LABEL_TOP
+    for number in reversed(range(len(found))):
+        found[number] = max(found[number], least)
+        least = found[number] + _LABEL_STEP
+    return found
 
 
 def _scale(ratio: float) -> float:

@@ -6,6 +6,9 @@
   // Content numbers that are no config, as in the data.
   const MASKED = -1;
   const NOTHING = -2;
+  // Kinds of gains, as in the data.
+  const DERIVED = 1;
+  const ENERGY = 2;
   const SHADES = 10;
   // Reviews with at most so many functionals show all their maps at once.
   const ALL_OPEN = 24;
@@ -44,9 +47,12 @@
 
   class Cell {
     constructor(functional, values) {
-      const [place, old, oldFile, oldLine, oldColumn, newFile, newLine, newColumn, flags, heirs, gain, noise, ...findings] = values;
+      const [place, old, oldFile, oldLine, oldColumn, newFile, newLine, newColumn, flags, heirs, gain, noise, kind, gainFile, ...findings] = values;
       Object.assign(this, { functional, place, old, flags, gain: gain ?? null, noise: noise ?? null });
       const { files } = functional.table;
+      this.isDerived = Boolean(kind & DERIVED);
+      this.isEnergy = Boolean(kind & ENERGY);
+      this.gainFile = files[gainFile] ?? "";
       this.oldSpan = oldFile < 0 ? "" : spanText(files[oldFile], oldLine, oldColumn);
       this.newSpan = newFile < 0 ? "" : spanText(files[newFile], newLine, newColumn);
       this.heirs = functional.table.heirs[heirs];
@@ -163,7 +169,12 @@
 
   const signed = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(1)} %`;
 
-  const gainText = (cell) => `gain ${signed(cell.gain)}, noise ${cell.noise.toFixed(1)} %`;
+  function gainText(cell) {
+    const energy = cell.isEnergy ? ` (${cell.gain < 0 ? "more" : "less"} energy)` : "";
+    return `gain ${signed(cell.gain)}${energy}, noise ${cell.noise.toFixed(1)} %${cell.isDerived ? ", derived" : ""}`;
+  }
+
+  const gainSource = (cell) => (cell.isDerived ? ": from samples of both configs, in a run that decided otherwise: " : ", by ");
 
   /** All that the panel says of a cell, for those who hear it. */
   function spoken(functional, place) {
@@ -220,7 +231,7 @@
   function gainMark(cell) {
     if (Math.abs(cell.gain) <= cell.noise) return ["≈", "noise"];
     const strength = 1 + STRONGER.filter((limit) => Math.abs(cell.gain) >= limit).length;
-    const text = `${cell.gain < 0 ? "−" : "+"}${Math.round(Math.abs(cell.gain))}`;
+    const text = `${cell.gain < 0 ? "−" : "+"}${Math.round(Math.abs(cell.gain))}${cell.isEnergy ? "E" : ""}`;
     return [text, `${cell.gain < 0 ? "loss" : "gain"}${strength}`];
   }
 
@@ -394,7 +405,7 @@
     const flags = cell.flagRows.map(([name, words, grave]) => el("li", {}, el("span", { class: grave ? "chip grave" : "chip" }, name), ` ${words}`));
     const findings = cell.findings.map(([rule, severity, message, span]) => el("li", {}, `${severity}: ${message} [${rule}] `, el("code", {}, span)));
     return [
-      cell.gain === null ? null : el("p", {}, gainText(cell)),
+      cell.gain === null ? null : el("p", {}, gainText(cell), gainSource(cell), el("code", {}, cell.gainFile)),
       flags.length ? el("ul", {}, ...flags) : null,
       findings.length ? el("ul", {}, ...findings) : null,
       cell.heirs.length ? el("p", {}, `Changes with it: ${cell.heirs.join(", ")}`) : null,
