@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from codegen.aot.build import DEFAULT_LIMIT_S, Build, Progress, Workshop, build
+from codegen.aot.build import DEFAULT_LIMIT_S, Build, Workshop, build
 from codegen.aot.checking import pack_faults
 from codegen.aot.folder import BuildFolder
 from codegen.aot.pack import Pack, read_pack, verify_pack
+from codegen.aot.pack_file import begins_pack
 from codegen.aot.pack_writing import pack_manifest, write_pack
 from codegen.aot.plan import TablePlan, make_plans
 from codegen.aot.pool import CompilerMissing, SourcesChanged
@@ -26,11 +26,13 @@ from codegen.aot.reports import (
     build_lines,
     list_json,
     list_lines,
+    sound_text,
     stats_json,
     stats_lines,
 )
 from codegen.aot.sources import sources
 from codegen.aot.wording import counted
+from codegen.aot_progress import shown_progress
 from txtdb.cli.common import (
     EXIT_FINDINGS,
     EXIT_USAGE,
@@ -39,23 +41,20 @@ from txtdb.cli.common import (
     fault_json,
     format_option,
     open_root,
-    other_file_faults,
     overlay_option,
     print_faults,
     print_json,
     root_argument,
 )
+from txtdb.cli.outputs import unlike_faults
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.files import atomic_write
 from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.database import Database
 from txtdb.model.archs import split_archs
+from txtdb.wording import install_hint
 
 pack_argument = click.argument("pack", type=click.Path(path_type=Path))
-
-
-# A pack is a zip file.
-PACK_START = b"PK"
 
 
 @click.group(short_help="Compile kernel images, and look into packs of them.")
@@ -102,7 +101,7 @@ def build_command(
     No device is needed. Cells whose image cannot be built go to another image of their functional; these are listed,
     and the exit code is 1. Where nothing is left for a functional, there is no pack.
     """
-    faults = other_file_faults(out, [PACK_START])
+    faults = unlike_faults(out, begins_pack)
     if faults:
         fail(faults, EXIT_USAGE)
     database = open_root(root, overlays)
@@ -111,7 +110,7 @@ def build_command(
     begin = time.monotonic()
     try:
         with terminated_as_interrupted():
-            with _progress() as progress:
+            with shown_progress() as progress:
                 done = _build(database, plans, Workshop(BuildFolder(folder), count, limit, progress))
             written = None if done.faults else _write(out, done, folder)
     except KeyboardInterrupt:
@@ -142,7 +141,7 @@ def _build(database: Database, plans: Sequence[TablePlan], shop: Workshop) -> Bu
     try:
         return build(plans, database.archs, shop)
     except CompilerMissing as error:
-        hint = "install it: pip install 'txtdb[aot]'"
+        hint = f"install it: {install_hint('aot')}"
         fail([Fault("no-compiler", Span("triton"), f"the compiler does not start: {error}", hint)], EXIT_USAGE)
     except SourcesChanged:
         where = Span(shop.kernels.folder.as_posix())
@@ -157,21 +156,6 @@ def _write(out: Path, done: Build, folder: Path) -> Path:
     except OSError as error:
         fail([_file_fault(out, error)], EXIT_USAGE)
     return out
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    with click.progressbar(length=1, label="compiling", file=sys.stderr, show_pos=True) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        yield show
 
 
 @aot.command("list")
@@ -241,7 +225,10 @@ def verify(pack: Path, root: Path | None, overlays: tuple[Path, ...], style: str
     """
     if overlays and root is None:
         raise click.UsageError("--overlay has no effect without ROOT")
-    faults, absent = verify_pack(pack), list[str]()
+    faults, absent, replaced = verify_pack(pack), list[str](), 0
+    if not faults:
+        with _open(pack) as opened:
+            replaced = sum(len(table.replaced) for table in opened.manifest.tables.values())
     if not faults and root:
         database = open_root(root, overlays)
         with _open(pack) as opened:
@@ -252,12 +239,12 @@ def verify(pack: Path, root: Path | None, overlays: tuple[Path, ...], style: str
             absent = [place for place in places if place not in opened.manifest.tables]
     if style == "json":
         told = [fault_json(fault) for fault in faults]
-        print_json({"pack": pack.as_posix(), "faults": told, "absent": absent})
+        print_json({"pack": pack.as_posix(), "faults": told, "absent": absent, "replaced": replaced})
     else:
         print_faults(faults)
         if absent:
             click.echo(f"not in this pack: {', '.join(absent)}")
-        click.echo(f"{pack}: {counted(len(faults), 'fault') if faults else 'sound'}")
+        click.echo(f"{pack}: {counted(len(faults), 'fault') if faults else sound_text(replaced)}")
     if faults:
         sys.exit(EXIT_USAGE if faults[0].rule == "pack-unreadable" else EXIT_FINDINGS)
 

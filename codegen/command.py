@@ -13,7 +13,8 @@ from codegen.expressible import is_namespace
 from codegen.generate import LANGS, ON_HOLE, Generated, Options, generate
 from codegen.index import INDEX_FILE, Index, Previous, read_index
 from codegen.inputs import Inputs
-from codegen.output import Written, depfile_text, differences, write
+from codegen.output import Written, depfile_text, differences, foreign_files, is_depfile, write
+from codegen.removals import removal_lines
 from codegen.report import print_report
 from txtdb.cli.common import (
     EXIT_FINDINGS,
@@ -25,6 +26,7 @@ from txtdb.cli.common import (
     overlay_option,
     root_argument,
 )
+from txtdb.cli.outputs import unlike_faults
 from txtdb.faults import Fault, Span
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database
@@ -67,6 +69,9 @@ def codegen(
     Only what changed is read and written. With any fault in a file that is needed, nothing is written.
     """
     _refuse_idle_options(langs, depfile, check)
+    faults = unlike_faults(depfile, is_depfile) if depfile else []
+    if faults:
+        fail(faults, EXIT_USAGE)
     database = open_root(root, overlays)
     _refuse_out_in_root(database, out)
     options = Options(
@@ -82,7 +87,8 @@ def codegen(
     outcome = None if generated.faults else _finish(out, generated, old, check)
     if outcome and depfile and not check:
         _write(depfile, depfile_text(out / INDEX_FILE, inputs.watched(generated.places)))
-    print_report(generated, outcome, database.schemas, check, style)
+    notes = removal_lines(old, generated, options, database) if outcome and outcome.removed and not check else ()
+    print_report(generated, outcome, database.schemas, check, style, notes)
     if outcome is None or (check and (outcome.written or outcome.removed)):
         sys.exit(EXIT_FINDINGS)
 
@@ -121,7 +127,13 @@ def _namespace(text: str) -> str:
 
 def _finish(out: Path, generated: Generated, old: Index | None, check: bool) -> Written:
     try:
-        return differences(out, generated, old) if check else write(out, generated, old)
+        if check:
+            return differences(out, generated, old)
+        foreign = foreign_files(out, differences(out, generated, old), old)
+        if foreign:
+            message, hint = "there is a file of this name that is no generated one", "name another folder with --out"
+            fail([Fault("output", Span((out / path).as_posix()), message, hint) for path in foreign], EXIT_USAGE)
+        return write(out, generated, old)
     except OSError as error:
         fail([_write_fault(out, error)], EXIT_USAGE)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -14,9 +14,16 @@ from txtdb.model.schema import Schema
 
 
 def print_report(
-    generated: Generated, outcome: Written | None, schemas: Mapping[str, Schema], check: bool, style: str
+    generated: Generated,
+    outcome: Written | None,
+    schemas: Mapping[str, Schema],
+    check: bool,
+    style: str,
+    notes: Iterable[str] = (),
 ) -> None:
-    """Print the report. `outcome` is None where faults kept everything from being written."""
+    """Print the report. `outcome` is None where faults kept everything from being written; `notes` go to stderr."""
+    for note in notes:
+        click.echo(note, err=True)
     if style == "json":
         print_json(_report(generated, outcome, schemas))
         return

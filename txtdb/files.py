@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 # Another process that holds the target open makes a replacement fail on Windows; scanners let go within moments.
 RETRY_PAUSES_S = (0.01, 0.05, 0.1, 0.25, 0.5)
+# Links that are followed from one to the next; no system takes more.
+_MOST_LINKS = 40
 
 
 @contextmanager
@@ -27,9 +31,21 @@ def naming(path: Path) -> Iterator[None]:
 def atomic_write(path: Path, data: bytes) -> None:
     """Write a file by way of a temporary one in the same folder; missing folders are made.
 
+    A link stays one: the file that it leads to is replaced. What is no file (`/dev/null`, a pipe), and streams of a
+    process (`/dev/stdout`), are written to and not replaced.
+
     Raises OSError when that fails, with the old file as it was and the temporary one removed. A target that another
     process holds is tried again for about a second; the error after that is a PermissionError that says so.
     """
+    place = replaced_file(path)
+    if place is None:
+        with naming(path), _opened(path) as stream:
+            stream.write(data)
+    else:
+        _write_whole(place, data)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
@@ -49,13 +65,46 @@ def write_if_changed(path: Path, data: bytes) -> bool:
 
     Raises OSError as `atomic_write` does.
     """
-    try:
-        if path.read_bytes() == data:
+    with suppress(FileNotFoundError):
+        if replaced_file(path) and path.read_bytes() == data:
             return False
-    except FileNotFoundError:
-        pass
     atomic_write(path, data)
     return True
+
+
+def replaced_file(path: Path) -> Path | None:
+    """What an output at a path replaces, or makes: links are followed. None where it is written to instead.
+
+    Raises OSError where the path cannot be looked at.
+    """
+    if _is_stream(path):
+        return None
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return None
+    return path.resolve()
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path names an open file of a process, or leads to one: such a link tells the file but is none to it."""
+    for _ in range(_MOST_LINKS):
+        path = Path(os.path.realpath(path.parent), path.name)
+        if path.parts[:2] == ("/", "proc") or path.parts[:3] == ("/", "dev", "fd"):
+            return True
+        if not path.is_symlink():
+            return False
+        path = path.parent / path.readlink()
+    return False
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """A stream to what is there. Standard output goes on where it is: opened anew, the file behind it would be cut."""
+    for number in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(number), path.stat()):
+                return os.fdopen(os.dup(number), "wb")
+    return path.open("wb")
 
 
 def _mode(path: Path) -> int:

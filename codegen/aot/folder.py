@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,18 @@ from txtdb.files import atomic_write
 from txtdb.locking import alone_in, lock
 
 _SCRATCH, _LOCK = ".new-", "lock"
+# A run locks its folder right after it made it. One that is as old as this and has no lock belongs to nobody.
+_UNLOCKED_S = 3600.0
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove a folder of files on their way unless a run holds it."""
+    lock_file = folder / _LOCK
+    with suppress(OSError):
+        if lock_file.exists():
+            _remove_unless_held(lock_file)
+        elif time.time() - folder.stat().st_mtime > _UNLOCKED_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_unless_held(lock_file: Path) -> None:
@@ -63,13 +76,13 @@ class BuildFolder:
     def scratch(self) -> Iterator[Path]:
         """A folder for files on their way, on the same disk; gone afterwards.
 
-        What killed runs have left of theirs goes first: nobody holds their locks any more.
+        What killed runs have left of theirs goes first: nobody holds their locks any more, or they never got that far.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             with alone_in(self.path):
-                for left in self.path.glob(f"{_SCRATCH}*/{_LOCK}"):
-                    _remove_unless_held(left)
+                for left in self.path.glob(f"{_SCRATCH}*"):
+                    _remove_left(left)
                 name = stack.enter_context(tempfile.TemporaryDirectory(dir=self.path, prefix=_SCRATCH))
                 held = stack.enter_context((Path(name) / _LOCK).open("wb"))
                 with suppress(OSError):  # where nothing can be locked, nobody removes what others left either

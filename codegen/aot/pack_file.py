@@ -11,10 +11,18 @@ from pathlib import Path
 
 MANIFEST_FILE = "manifest.json"
 IMAGES = "images/"
+# How a pack begins: the head of a zip entry, whose name, 26 bytes on, has this length and nothing behind it.
+_ENTRY_START = b"PK\x03\x04"
+_FIRST_ENTRY = len(MANIFEST_FILE).to_bytes(2, "little") + b"\0\0" + MANIFEST_FILE.encode()
 SEAL = b"txtdb-pack 1 sha256:"
 SEAL_LENGTH = len(SEAL) + 64
 
 _CHUNK = 1 << 20
+
+
+def begins_pack(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a pack: many files are zip files."""
+    return head.startswith(_ENTRY_START) and head[26:].startswith(_FIRST_ENTRY)
 
 
 def seal(path: Path) -> None:

@@ -27,6 +27,7 @@ from codegen.aot.pack_manifest import (
 from codegen.aot.plan import Wanted
 from codegen.aot.reassign import Replaced
 from codegen.aot.result import OK
+from txtdb.files import atomic_write, replaced_file
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
@@ -39,15 +40,23 @@ def pack_manifest(tables: Iterable[BuiltTable], compilation: Compilation) -> Man
 
 
 def write_pack(path: Path, manifest: Manifest, folder: BuildFolder) -> None:
-    """Write a pack whole or not at all. Raises OSError, also when an image is gone from the build folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+    """Write a pack whole or not at all. Raises OSError, also when an image is gone from the build folder.
+
+    A link stays one, and what is no file is written to, as by `txtdb.files.atomic_write`.
+    """
+    place = replaced_file(path)
+    around = place.parent if place else folder.path
+    around.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=around, prefix=f".{path.name}.", delete=False) as file:
         temporary = Path(file.name)
     try:
         _write_entries(temporary, manifest, folder)
         seal(temporary)
         temporary.chmod(0o644)
-        temporary.replace(path)
+        if place:
+            temporary.replace(place)
+        else:
+            atomic_write(path, temporary.read_bytes())
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

@@ -10,7 +10,7 @@ import numpy as np
 
 from codegen.aot.sources import Sources
 from codegen.aot.spec import Spec, make_spec
-from codegen.aot.target import Target, target_of
+from codegen.aot.target import Target, near_arch, target_of
 from codegen.dispatch import DispatchTable, fixed_table, tuned_table
 from codegen.inputs import Inputs
 from codegen.keyspace import KeySpaces
@@ -110,7 +110,8 @@ class _Planner:
             return None
         if target is None:
             where = Span(self._database.listings[0].label)
-            hint = "images are made for gfx… and sm_… archs"
+            near = near_arch(arch)
+            hint = f"{f'did you mean {near}? ' if near else ''}images are made for archs whose names are gfx… or sm_…"
             self.faults.append(Fault("aot-arch", where, f"{arch}: the compiler knows no such processor", hint))
             return None
         table = self._table(arch_schema)

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ _OWN = {"TRITON_ALWAYS_COMPILE": "1", "TRITON_DISABLE_LINE_INFO": "1"}
 # What LLVM says before it gives up on a kernel that does not fit.
 _TOO_LARGE = ("ran out of registers", "exceeds limit")
 _START_LIMIT_S = 300.0
+# Between two looks at what is running.
+_LOOK_S = 1.0
 _TAIL = 2000
 
 
@@ -37,6 +40,17 @@ class Job:
     number: int
     spec: Spec
     file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that a process is at, and for how many seconds."""
+
+    job: Job
+    seconds: float
+
+
+Watch = Callable[[Sequence[Running]], None]
 
 
 class CompilerMissing(Exception):
@@ -71,23 +85,38 @@ def compiler_ids(targets: Iterable[Target]) -> dict[Target, str]:
 
 
 def compile_all(
-    jobs: Iterable[Job], workers: int, limit_s: float, content: str, folder: Path
+    jobs: Iterable[Job],
+    workers: int,
+    limit_s: float,
+    content: str,
+    folder: Path,
+    watch: Watch = lambda running: None,
 ) -> Iterator[tuple[Job, Result]]:
     """Compile jobs in worker processes and give each with its result as it is ready; the order is not fixed.
 
     No job takes longer than `limit_s` seconds. Closing the iterator ends the processes. `content` is the digest of the
-    kernels' sources that the jobs were made from; raises SourcesChanged when a worker finds others. `folder` takes what
-    the processes keep meanwhile, and what those that are ended leave.
+    kernels' sources that the jobs were made from; raises SourcesChanged when a worker finds others, and OSError when
+    one cannot start. `folder` takes what the processes keep meanwhile, and what those that are ended leave. `watch` is
+    called about every second with what is running, the longest first.
     """
     with ThreadPoolExecutor(workers) as threads:
         crew = _Crew(folder, workers, limit_s, content)
         try:
             futures = {threads.submit(crew.compile, job): job for job in jobs}
-            for future in as_completed(futures):
+            for future in _as_completed(futures, lambda: watch(crew.running())):
                 yield futures[future], future.result()
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             crew.end()
+
+
+def _as_completed(futures: Iterable[Future[Result]], look: Callable[[], None]) -> Iterator[Future[Result]]:
+    waiting = set(futures)
+    while waiting:
+        look()
+        done, waiting = wait(waiting, _LOOK_S, FIRST_COMPLETED)
+        yield from done
+    look()
 
 
 class _Crew:
@@ -98,23 +127,39 @@ class _Crew:
         self._workers: list[_Worker | None] = [None] * size
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._mutex = threading.Lock()
+        self._begun: dict[int, tuple[Job, float]] = {}
         self._ended = False
         for place in range(size):
             self._free.put(place)
 
     def compile(self, job: Job) -> Result:
-        """Compile one job, in a thread of its own."""
+        """Compile one job, in a thread of its own. Raises OSError where no process can start for it."""
         place = self._free.get()
+        try:
+            return self._compiled_at(place, job)
+        finally:
+            with self._mutex:
+                self._begun.pop(place, None)
+            self._free.put(place)
+
+    def _compiled_at(self, place: int, job: Job) -> Result:
         worker = self._at(place)
         try:
             worker.ready(self._content)
+            with self._mutex:
+                self._begun[place] = job, time.monotonic()
             return result_from(worker.ask(_image_request(job), self._limit_s)["result"])
         except _Lost as lost:
             worker.end()
             self._workers[place] = None
             return _lost_result(lost, self._limit_s)
-        finally:
-            self._free.put(place)
+
+    def running(self) -> list[Running]:
+        """What processes are at, the longest first."""
+        now = time.monotonic()
+        with self._mutex:
+            begun = list(self._begun.values())
+        return sorted((Running(job, now - start) for job, start in begun), key=lambda one: -one.seconds)
 
     def _at(self, place: int) -> _Worker:
         """The process of a place. One that starts when all are ended is ended too, so that its job is lost as well."""

@@ -95,6 +95,12 @@ def list_lines(pack: Pack) -> Iterator[str]:
             yield f"{place} {item.name}: {item.status}; {_moved(len(item.cells))} to {item.by}"
 
 
+def sound_text(replaced: int) -> str:
+    """That nothing is wrong with a pack, and how many of its images others stand in for."""
+    count = f"{counted(replaced, 'image')} {'was' if replaced == 1 else 'were'}"
+    return f"sound; {count} not built, and {'is' if replaced == 1 else 'are'} replaced" if replaced else "sound"
+
+
 def _moved(cells: int) -> str:
     return f"{counted(cells, 'cell')} {'goes' if cells == 1 else 'go'}"
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
-from codegen.aot.abi import DTYPE_KEY, Interface, interface
+from codegen.aot.abi import DTYPE_KEY, DTYPES, Interface, interface
 from codegen.aot.sources import Kernel, Sources
 from codegen.aot.target import FIXED_OPTIONS, OPTIONS, Target
 from txtdb.model.schema import Schema
@@ -56,7 +56,8 @@ def make_spec(
     """The spec of a kernel for key values (fixed and derived ones included) and a config, or why there is none."""
     kernel = sources.kernels.get(iface)
     if kernel is None:
-        return f"there is no kernel `{iface}`; there are {', '.join(sorted(sources.kernels))}"
+        names = ", ".join(name for name in sorted(sources.kernels) if _launches(sources.kernels[name]))
+        return f"there is no kernel `{iface}` in {sources.package}, whose kernels alone are compiled; there are {names}"
     given = {**dict(kernel.defaults), **keys, **config}
     reason = _misfit(kernel, given, config)
     own = interface(kernel, str(given.get(DTYPE_KEY)))
@@ -75,6 +76,11 @@ def make_spec(
         options=tuple(sorted(options.items())),
         target=target,
     )
+
+
+def _launches(kernel: Kernel) -> bool:
+    """Whether images can be made of a kernel; the others are called by these."""
+    return isinstance(interface(kernel, DTYPES[0]), Interface)
 
 
 def _misfit(kernel: Kernel, given: Mapping[str, Value], config: Mapping[str, Value]) -> str:

@@ -45,6 +45,14 @@ class Target:
         return SUFFIX[self.backend]
 
 
+def near_arch(name: str) -> str:
+    """The name that a processor has for the compiler where one is meant: `sm_90` for `sm90`; empty where none is."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    found = re.fullmatch(r"sm(\d{2,3})[af]?", plain)
+    near = f"sm_{found[1]}" if found else plain
+    return near if _HIP_ARCH.fullmatch(near) or _CUDA_ARCH.fullmatch(near) else ""
+
+
 def target_of(arch: Arch) -> Target | None:
     """The target of an arch, a board variant (`gfx942_mod1`) being compiled as its arch; None for an unknown kind."""
     name = _VARIANT.sub("", arch.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -151,3 +152,14 @@ def test_what_a_killed_worker_leaves_lies_in_the_folder_of_the_run(tmp_path: Pat
     given = environment(worker._process.pid)
     crew.end()
     assert f"TMPDIR={tmp_path / 'worker-0' / 'tmp'}".encode() in given
+
+
+def test_what_was_killed_before_it_had_a_lock_goes_when_it_is_old(tmp_path: Path) -> None:
+    old, young, other = (tmp_path / name for name in (".new-old", ".new-young", "old"))
+    for path in (old, young, other):
+        path.mkdir()
+    (old / "x").touch()
+    os.utime(old, (0, 0))
+    os.utime(other, (0, 0))
+    with BuildFolder(tmp_path).scratch():
+        assert (old.exists(), young.exists(), other.exists()) == (False, True, True)

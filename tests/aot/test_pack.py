@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from codegen.aot.checking import pack_faults
 from codegen.aot.folder import BuildFolder
 from codegen.aot.pack import MAX_IMAGE_BYTES, open_pack, read_pack, verify_pack
-from codegen.aot.pack_file import IMAGES, SEAL_LENGTH, seal
+from codegen.aot.pack_file import IMAGES, SEAL_LENGTH, begins_pack, seal
 from codegen.aot.pack_manifest import manifest_text, read_manifest
 from codegen.aot.pack_writing import pack_manifest, write_pack
 from codegen.aot.result import OUT_OF_RESOURCES, TIMEOUT
@@ -63,6 +63,54 @@ def with_manifest(pack: Path, change: Callable[[dict], None]) -> Path:
         entries["manifest.json"] = json.dumps(content).encode()
 
     return repacked(pack, edit)
+
+
+def test_a_pack_is_told_from_other_zip_files(pack: Path, tmp_path: Path) -> None:
+    assert begins_pack(pack.read_bytes()[:100])
+    for name in ("a", "manifest.json.bak", "x/manifest.json"):
+        with zipfile.ZipFile(tmp_path / "precious.whl", "w") as archive:
+            archive.writestr(name, "b")
+        assert not begins_pack((tmp_path / "precious.whl").read_bytes()[:100])
+    assert not begins_pack(b"PK")
+
+
+def test_a_build_replaces_nothing_but_a_pack(tmp_path: Path) -> None:
+    out = tmp_path / "precious.whl"
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a", "b")
+    before = out.read_bytes()
+    code, text = run("build", make_root(tmp_path, "gfx942"), "--out", out, "--build", tmp_path / "build")
+    assert (code, out.read_bytes()) == (2, before)
+    assert "which is not replaced" in text
+
+
+def test_a_pack_replaces_what_a_link_leads_to(pack: Path, tmp_path: Path) -> None:
+    _, plans = plans_of(make_root(tmp_path / "again", "gfx942"), "gfx942")
+    folder, link = BuildFolder(tmp_path / "build"), tmp_path / "link.pack"
+    manifest = pack_manifest(*fake_tables(plans, folder))
+    link.symlink_to("target.pack")
+    write_pack(link, manifest, folder)
+    assert link.is_symlink()
+    assert verify_pack(tmp_path / "target.pack") == []
+    write_pack(Path("/dev/null"), manifest, folder)
+    assert not Path("/dev/null").is_file()
+
+
+def test_a_sound_pack_says_how_many_images_were_not_built(tmp_path: Path) -> None:
+    root, path = make_root(tmp_path, "gfx942"), tmp_path / "one.pack"
+    fake_pack(root, path, "gfx942", judge=lambda plan, wanted: failed(TIMEOUT) if wanted.name == B else None)
+    assert run("verify", path, root) == (0, f"{path}: sound; 1 image was not built, and is replaced\n")
+    assert json.loads(run("verify", path, "--format", "json")[1])["replaced"] == 1
+
+
+@pytest.mark.parametrize(("name", "near"), [("sm90", "sm_90"), ("SM-90", "sm_90"), ("GFX942", "gfx942"), ("h200", "")])
+def test_an_arch_that_the_compiler_does_not_know_may_be_near_one(tmp_path: Path, name: str, near: str) -> None:
+    files = {"archs.toml": f'[arch."{name}"]\n', f"{name}/attn_fwd.txtdb": table(name)}
+    root = make_root(tmp_path, name, files=files)
+    code, text = run("build", root, "--out", tmp_path / "x.pack", "--build", tmp_path / "build")
+    assert code == 1, text
+    assert f"{name}: the compiler knows no such processor" in text
+    assert ("did you mean" in text, f"did you mean {near}? " in text) == (bool(near), bool(near))
 
 
 def test_a_sound_pack(pack: Path) -> None:

@@ -265,3 +265,55 @@ def test_an_overlay_is_in_the_report(tmp_path):
     path = (over / "gfxB" / "attn_fwd.0001-x.dbpatch").as_posix()
     assert f"overlay {path}: gfxA attn_fwd, gfxB attn_fwd" in ran.out
     assert f"overlay {path}: gfxA attn_fwd, gfxB attn_fwd" in codegen(root, tmp_path / "out", "--overlay", over).out
+
+
+def test_a_depfile_replaces_depfiles_alone(tmp_path):
+    root, deps = make_db(tmp_path), tmp_path / "deps.d"
+    for out in ("one", "two"):
+        assert codegen(root, tmp_path / out, "--depfile", deps).code == 0
+    deps.write_text("precious\n")
+    ran = codegen(root, tmp_path / "three", "--depfile", deps)
+    assert (ran.code, deps.read_text()) == (2, "precious\n")
+    assert "which is not replaced" in ran.err
+    assert not (tmp_path / "three").exists()
+
+
+@pytest.mark.parametrize("name", ["index.json", "python/__init__.py", "cpp/archs.h", "manifest/gfxA.json"])
+def test_files_that_were_never_generated_are_not_replaced(tmp_path, name):
+    root, out = make_db(tmp_path), write_files(tmp_path / "out", {name: '{"name": "mine"}\n'})
+    ran = codegen(root, out)
+    assert (ran.code, tree(out)) == (2, {name: b'{"name": "mine"}\n'})
+    assert f"{name}: error: there is a file of this name that is no generated one" in ran.err
+
+
+def test_generated_files_whose_index_was_lost_are_replaced(tmp_path):
+    root, out = make_db(tmp_path), tmp_path / "out"
+    codegen(root, out)
+    whole = tree(out)
+    (out / "index.json").unlink()
+    for path in out.rglob("*.*"):
+        with path.open("a") as stream:
+            stream.write("\n")
+    assert codegen(root, out).code == 0
+    assert tree(out) == whole
+
+
+def test_what_is_removed_because_it_was_not_asked_for_is_told(tmp_path):
+    root, out = make_db(tmp_path), tmp_path / "out"
+    codegen(root, out)
+    ran = codegen(root, out, "--arch", "gfxB", "--lang", "cpp")
+    keep = "to keep them, give each choice its own --out"
+    assert f"removed: the files of gfxA, which --arch leaves out; {keep}" in ran.err
+    assert "removed: the files of python, which --lang leaves out" in ran.err
+    assert codegen(root, out, "--arch", "gfxB", "--lang", "cpp").err == ""
+
+
+def test_what_is_removed_because_the_database_lost_it_is_told(tmp_path):
+    out = tmp_path / "out"
+    codegen(make_db(tmp_path), out)
+    one = make_db(tmp_path, {"archs.toml": "[arch.gfxB]\n", "gfxA/attn_fwd.txtdb": None}, "one")
+    schema = one / "schema" / "attn_fwd.toml"
+    schema.write_text(schema.read_text().partition("[arch.gfxA")[0] + "[arch.gfxB]\n")
+    ran = codegen(one, out, "--on-hole", "none")
+    assert ran.code == 0, ran.err
+    assert ran.err == "removed: the files of gfxA, for which the database has no tables any more\n"
