@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import IO
 
 _LOG = logging.getLogger(__name__)
+# The errors of file systems that lock nothing.
+NOTHING_LOCKED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def lock(stream: IO[bytes]) -> bool:
-    """Take a file for this process; whether nobody else has it. Closing the stream gives it back."""
+    """Take a file for this process; whether nobody else has it. Closing the stream gives it back.
+
+    Raises OSError, by one of NOTHING_LOCKED where the file system locks nothing.
+    """
     try:
         import fcntl
     except ImportError:
@@ -57,7 +62,7 @@ def alone_in(folder: Path) -> Iterator[None]:
             _LOG.warning("waiting for another process that writes in %s", folder.as_posix())
             fcntl.flock(handle, fcntl.LOCK_EX)
         except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            if error.errno not in NOTHING_LOCKED:
                 raise
         yield
     finally:

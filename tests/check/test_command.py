@@ -207,6 +207,22 @@ def test_row_025_no_op_override_points_at_its_line(tmp_path: Path) -> None:
     assert [cell["at"] for cell in finding["cells"]] == [[64, 64]]  # type: ignore[attr-defined,index]
 
 
+def test_a_layer_that_patches_were_made_over_is_to_be_folded_and_then_all_is_clean(tmp_path: Path) -> None:
+    """As after two runs of the tuner: without the lower patch the ground of the upper one would be another."""
+    one, two = "gfxB/attn_fwd.0010-one.dbpatch", "gfxB/attn_fwd.0020-two.dbpatch"
+    root = make_db(tmp_path, {one: patch("gfxB", {F1: ["64-256 b*3"]}), two: patch("gfxB", {F1: ["64-256 c b a"]})})
+    under = [f"{root}/gfxB/attn_fwd.txtdb", f"{root}/{one}"]
+    hints = {item["file"]: item["hint"] for item in findings(root) if item["rule"] == "unused-layer"}
+    assert hints == dict.fromkeys(under, "remove the file")
+    assert CliRunner().invoke(main, ["patch", "rebase", str(root / two), "--accept"]).exit_code == 0
+    hints = {item["file"]: item["hint"] for item in findings(root) if item["rule"] == "unused-layer"}
+    fold = f"fold it with the patches over it: `txtdb patch squash {root} gfxB attn_fwd`"
+    assert hints == dict.fromkeys(under, fold)
+    words = fold.partition("`txtdb ")[2].rstrip("`").split()
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert findings(root) == []
+
+
 def test_row_017_equal_numbers(tmp_path: Path) -> None:
     one = {"gfxB/attn_fwd.0020-a.dbpatch": patch("gfxB", {F1: ["64 d . ."]})}
     common = {"gfxB/attn_fwd.0020-b.dbpatch": patch("gfxB", {F1: ["64 b b ."]})}

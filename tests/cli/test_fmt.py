@@ -41,6 +41,18 @@ def test_canonical_file_is_not_touched(tmp_path: Path) -> None:
     assert (file.stat().st_mtime_ns, file.stat().st_ino) == (1, inode)
 
 
+def test_prune_leaves_out_entries_that_no_row_uses_unless_they_have_a_comment(tmp_path: Path) -> None:
+    """Nothing uses `a`, `e` and `f` any more; the rest keeps its symbols."""
+    file = tmp_path / "t.txtdb"
+    text = TABLE_B.replace("64 a*3\n128 a b*2\n", "64-128 b*3\n")
+    text = text.replace("8 2\n", "8 2\n# for later\ne = 16 true 2 1\nf = 16 true 4 1\n")
+    file.write_text(text)
+    assert run("fmt", "--check", file).code == 0
+    assert run("fmt", "--prune", "--check", file).code == 1
+    assert run("fmt", "--prune", file).code == 0
+    assert file.read_text() == text.replace("a = 32 true 2 1\n", "").replace("f = 16 true 4 1\n", "")
+
+
 def test_check_lists_writes_nothing_and_exits_1(tmp_path: Path) -> None:
     root = make_db(tmp_path, {"gfxB/attn_fwd.txtdb": MESSY})
     ran = run("fmt", "--check", root)

@@ -150,8 +150,12 @@ def test_ground_that_moved_is_not_covered_up(tmp_path: Path) -> None:
     root = make_db(tmp_path, {PATCH: text})
     ran = set_cell(root, *CELL, "--patch", "0010-p", "--", "num_warps=8")
     assert (ran.code, ran.out) == (1, "")
-    assert f"{(root / PATCH).as_posix()}:6:" in ran.err
+    assert f"{(root / PATCH).as_posix()}:6:9: error: the cells under this patch are not what it was made" in ran.err
+    assert f"look at them with `txtdb patch rebase {(root / PATCH).as_posix()}`" in ran.err
     assert (root / PATCH).read_text() == text
+    [stale] = run("check", root, "--format", "json").json["findings"]
+    assert (stale["rule"], stale["line"], stale["column"]) == ("stale-onto", 6, 9)
+    assert stale["hint"] in ran.err
 
 
 def test_bin_that_the_file_lacks_points_at_its_axis(tmp_path: Path) -> None:
@@ -219,11 +223,92 @@ def test_two_archs_are_no_cell(tmp_path: Path) -> None:
     assert set_cell(make_db(tmp_path), *CELL, "--", "-", arch="gfxA,gfxB").code == 2
 
 
-def test_arch_without_own_table_needs_a_patch(tmp_path: Path) -> None:
-    files = {"gfxB/attn_fwd.txtdb": None, PATCH: patch("gfxB", {F1: ["64 b . ."]}), "gfxA/attn_fwd.txtdb": None}
-    ran = set_cell(make_db(tmp_path, files), *CELL, "--", "-")
-    assert ran.code == 2
-    assert "there is no own table" in ran.err
+WHOLE = ("BLOCK_M=32", "PRE_LOAD_V=true", "num_warps=8", "num_stages=1")
+STARTED = (
+    "#! txtdb 1\n#! iface attn_fwd\n#! arch gfxB\n#! origin hand\n"
+    "#! key dtype causal head_dim\n#! axis seqlen_q 64 128 256\n#! axis seqlen_k 64 128 256\n"
+    "#! config BLOCK_M PRE_LOAD_V num_warps num_stages\n"
+    "\na = 32 true 8 1\n\n[fp16 0 64]\n64 . a .\n#! end\n"
+)
+EMPTY = {"gfxB/attn_fwd.txtdb": None, "gfxA/attn_fwd.txtdb": None}
+HEAD = STARTED.partition("\na =")[0]
+
+
+@pytest.mark.parametrize("there", [None, f"{HEAD.partition('#! key')[0]}#! end\n", f"{HEAD}#! end\n"])
+def test_a_table_is_started_by_its_first_cell(tmp_path: Path, there: str | None) -> None:
+    root = make_db(tmp_path, {**EMPTY, "gfxB/attn_fwd.txtdb": there})
+    ran = set_cell(root, *CELL, "--", *WHOLE)
+    assert (ran.code, ran.err) == (0, "")
+    assert (root / "gfxB/attn_fwd.txtdb").read_text() == STARTED
+    assert answer(root)["num_warps"] == 8  # type: ignore[index]
+
+
+def test_a_table_is_started_under_the_patches_that_are_there(tmp_path: Path) -> None:
+    root = make_db(tmp_path, {**EMPTY, PATCH: patch("gfxB", {F1: ["64 b . ."]})})
+    assert set_cell(root, *CELL, "--", *WHOLE).code == 0
+    assert (root / "gfxB/attn_fwd.txtdb").read_text() == STARTED
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*CELL, "--", *WHOLE[:2], "num_warps=3", WHOLE[3]), "num_warps = 3 is outside its domain (1 2 4 8)"),
+        ((*CELL, "--", "PRE_LOAD_V=yes"), "PRE_LOAD_V: expected bool"),
+        ((*KEYS, "seqlen_q=64", "seqlen_k=65", "--", *WHOLE), "65 is no bin of seqlen_k"),
+        ((*CELL, "--", "num_warps=8"), "`BLOCK_M` is missing"),
+        ((*CELL, "--", "."), "there is no such table: it leaves the cell alone already"),
+    ],
+)
+def test_a_wrong_word_is_told_where_there_is_no_data_yet(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    root = make_db(tmp_path, EMPTY)
+    ran = set_cell(root, *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert "no-data" not in ran.err
+    assert not (root / "gfxB/attn_fwd.txtdb").exists()
+
+
+def test_wrong_words_are_told_before_what_is_wrong_with_the_table(tmp_path: Path) -> None:
+    root = make_db(tmp_path, {"gfxB/attn_fwd.txtdb": TABLE_B.replace("64 a*3", "64 a*4")})
+    assert "expected bool" in set_cell(root, *CELL, "--", "PRE_LOAD_V=1").err
+
+
+def test_the_last_cell_of_a_table_can_be_taken_back(tmp_path: Path) -> None:
+    root = make_db(tmp_path, {**EMPTY, "gfxB/attn_fwd.txtdb": STARTED})
+    ran = set_cell(root, *CELL, "--", ".")
+    assert (ran.code, "the cell gives  no kernel" in ran.out) == (0, True)
+
+
+def test_what_check_says_of_an_empty_root_starts_it(tmp_path: Path) -> None:
+    told = run("check", make_db(tmp_path, EMPTY)).out
+    assert "set a first cell with `txtdb set`, tune cells with `txtdb tune … --table`" in told
+    assert "name a database folder" not in told
+
+
+def test_an_overlay_gets_the_cell_of_its_own(tmp_path: Path) -> None:
+    root, mine = make_db(tmp_path), tmp_path / "mine"
+    mine.mkdir()
+    ran = set_cell(root, *CELL, "--overlay", str(mine), "--", "num_warps=8")
+    file = mine / "gfxB/attn_fwd.txtdb"
+    assert ran.out.startswith(f"{file.as_posix()}: written\n  the cell gives  BLOCK_M=32 PRE_LOAD_V=true num_warps=8")
+    assert file.read_text() == STARTED
+    assert (root / "gfxB/attn_fwd.txtdb").read_text() == TABLE_B
+    ran = set_cell(root, *CELL, "--overlay", str(mine), "--patch", "0010-p", "--why", "x", "--", "num_warps=4")
+    assert (mine / PATCH).is_file()
+    assert "the cell gives  BLOCK_M=32 PRE_LOAD_V=true num_warps=4" in ran.out
+    ran = set_cell(root, *CELL, "--overlay", str(mine), "--", "num_warps=2")
+    assert "a higher layer: the change has no effect" in ran.out
+    assert (root / "gfxB/attn_fwd.txtdb").read_text() == TABLE_B
+
+
+def test_a_moved_ground_in_an_overlay_names_what_can_be_done_there(tmp_path: Path) -> None:
+    stale = patch("gfxB", {F1: ["64 b . ."]}, directives=("origin hand", "why x", f"onto sha256:{'0' * 64}"))
+    root, mine = make_db(tmp_path), tmp_path / "mine"
+    (mine / "gfxB").mkdir(parents=True)
+    (mine / PATCH).write_text(stale)
+    ran = set_cell(root, *CELL, "--overlay", str(mine), "--patch", "0010-p", "--", "num_warps=8")
+    assert ran.code == 1
+    assert "look at them again, then write `#! onto sha256:" in ran.err
 
 
 def test_row_037_faulty_table_is_not_edited(tmp_path: Path) -> None:
@@ -260,6 +345,27 @@ def test_a_hand_made_cell_under_another_origin_is_noted(tmp_path: Path) -> None:
         f'{(root / MODELLED).as_posix()}: note: the file\'s origin stays "modelled rule-1"; with --patch NNNN-NAME '
         "--why … the change says that it is made by hand\n"
     )
+    assert set_cell(root, *CELL, "--", "num_warps=8").err == ""
+
+
+@pytest.mark.parametrize(
+    ("directives", "note"),
+    [
+        (("origin hand mixed: hand a; measured b",), 'the file\'s origin stays "hand mixed: hand a; measured b"; with'),
+        (("origin hand", "evidence"), "the file's evidence does not prove this cell any more; with --patch"),
+        (
+            ("origin measured b", "evidence"),
+            "the file's evidence does not prove this cell any more, and the file's origin stays \"measured b\"; with",
+        ),
+    ],
+)
+def test_a_cell_that_the_evidence_does_not_prove_is_noted(
+    tmp_path: Path, directives: tuple[str, ...], note: str
+) -> None:
+    lines = [f"evidence r.json sha256:{'0' * 64}" if line == "evidence" else line for line in directives]
+    head = "".join(f"#! {line}\n" for line in lines)
+    root = make_db(tmp_path, {MODELLED: TABLE_B.replace("#! origin hand test\n", head)})
+    assert note in set_cell(root, *CELL, "--", "num_warps=8").err
     assert set_cell(root, *CELL, "--", "num_warps=8").err == ""
 
 

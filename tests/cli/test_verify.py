@@ -101,4 +101,12 @@ def test_without_scipy_it_says_what_to_install(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(verifying, "find_spec", lambda name: None)
     done = run("verify", make_db(tmp_path))
     assert done.code == 2
-    assert "pip install 'txtdb[verify]'" in done.err
+    assert "pip install '.[verify]' in the clone" in done.err
+
+
+def test_a_policy_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """As the tuner takes it, and as editors on Windows write it."""
+    policy = tmp_path / "policy.json"
+    policy.write_bytes(b'\xef\xbb\xbf{"promotion": {"min_improvement_pct": 1.0}}')
+    done = run("verify", make_db(tmp_path), "--policy", policy)
+    assert (done.code, done.err) == (0, "")

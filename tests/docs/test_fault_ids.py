@@ -27,7 +27,20 @@ PAGES: dict[str, list[Path]] = {
         for path in (TXTDB / package).glob("*.py")
     ),
     "tuning-tutorial.md": [
-        TXTDB / "tune" / f"{name}.py" for name in ("choosing", "fields", "job", "journal", "publish", "session")
+        TXTDB / "tune" / f"{name}.py"
+        for name in (
+            "choosing",
+            "description",
+            "fields",
+            "job",
+            "journal",
+            "known",
+            "publish",
+            "session",
+            "simulate",
+            "taken",
+            "tunable_faults",
+        )
     ],
     "codegen.md": sorted(path for path in CODEGEN.glob("*.py") if path.name != AOT_COMMAND.name),
     "aot.md": [*sorted((CODEGEN / "aot").glob("*.py")), AOT_COMMAND],
@@ -36,7 +49,7 @@ PAGES: dict[str, list[Path]] = {
 # Texts of the form of an id that are none: encodings, words of git, names of git's settings.
 OTHER = {
     "utf-8", "utf-8-sig", "rev-parse", "cat-file", "ls-tree", "ls-files", "check-attr", "merge-file", "merge-base",
-    "merge-driver", "txtdb-ancestor",
+    "merge-driver", "txtdb-ancestor", "kill-parent",
 }  # fmt: skip
 LAUNCH_FAULTS = ("LaunchFault", "Unsupported", "NoKernel", "Misaligned", "DriverFault")
 ID = re.compile(r"[a-z]+(?:-[a-z]+)*")

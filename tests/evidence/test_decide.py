@@ -419,7 +419,7 @@ def test_readings_of_unlike_paths_are_not_ranked_together() -> None:
 @pytest.mark.parametrize(
     "bad", [reading(100.0, reliable=False), reading(100.0, 100.0, windows=(100.0,)), reading(windows=())]
 )
-def test_a_reading_that_says_too_little_ranks_nothing(bad: Reading) -> None:
+def test_row_090_a_reading_that_says_too_little_ranks_nothing(bad: Reading) -> None:
     decision = decided(exact((100.0, 100.0), 0, watts=(reading(300.0), bad)))
     assert (decision.winner, decision.reason) == (0, Reason.INCUMBENT_WINS)
 

@@ -149,7 +149,7 @@ def test_the_order_of_a_block_is_a_function_of_seed_cell_and_number() -> None:
     assert len(others) == 3
 
 
-def test_every_place_in_a_block_is_equally_likely() -> None:
+def test_row_071_every_place_in_a_block_is_equally_likely() -> None:
     firsts = [block_order(0, "cell", number, range(5))[0] for number in range(1000)]
     assert all(150 < firsts.count(entrant) < 250 for entrant in range(5))
 

@@ -34,7 +34,8 @@ from tools.bench.verifying import make_database
 from txtdb.evidence.calibration import calibration_of
 from txtdb.evidence.decide import decide
 from txtdb.evidence.files import evidence_digest, write_evidence
-from txtdb.evidence.policy import Policy, as_json
+from txtdb.evidence.policy import Policy, as_json, described
+from txtdb.evidence.recompute import lax
 from txtdb.evidence.verify import Verification, verify
 from txtdb.layers.database import open_database
 from txtdb.model.evidence import CellEvidence, Decision, Evidence, Outcome, Reason, Status, TrialEvidence
@@ -239,18 +240,28 @@ def test_a_policy_that_was_lowered_by_itself(tmp_path: Path) -> None:
     assert "cells[3] [fp16 0 64] 128,64: outcome is stated as retained, recomputed it is published" in outcome
 
 
-@pytest.mark.parametrize(
-    ("group", "name", "value"),
-    [
-        ("promotion", "max_false_promotion_pct", 50.0),
-        ("finalists", "sigma", 0.1),
-        ("race", "delta_pct", 20.0),
-        ("race", "error_budget", 0.4),
-        ("race", "min_blocks", 2),
-        ("race", "screen_pct", 1.0),
-        ("race", "floor_pct", 1e-6),
-    ],
+EASIER: tuple[tuple[str, str, float], ...] = (
+    ("measurement", "warm_up", 0),
+    ("measurement", "calls", 1),
+    ("measurement", "block_warm_up", 0),
+    ("measurement", "flush_cache", False),
+    ("measurement", "fill", 1),
+    ("promotion", "max_false_promotion_pct", 50.0),
+    ("finalists", "count", 1),
+    ("finalists", "rounds", 2),
+    ("finalists", "calls", 1),
+    ("finalists", "sigma", 0.1),
+    ("race", "delta_pct", 20.0),
+    ("race", "error_budget", 0.4),
+    ("race", "block_calls", 1),
+    ("race", "min_blocks", 2),
+    ("race", "screen_pct", 1.0),
+    ("race", "screen_blocks", 1),
+    ("race", "floor_pct", 1e-6),
 )
+
+
+@pytest.mark.parametrize(("group", "name", "value"), EASIER)
 def test_every_number_of_the_policy_that_makes_it_easier(tmp_path: Path, group: str, name: str, value: float) -> None:
     policy = replace(Policy(), **{group: replace(getattr(Policy(), group), **{name: value})})
     cells = tuple(decided(cell.measured, policy) for cell in the_run().cells)
@@ -258,6 +269,19 @@ def test_every_number_of_the_policy_that_makes_it_easier(tmp_path: Path, group: 
     assert [(rule, message.split(" ")[1]) for rule, message in told(verified(tmp_path, files))] == [
         ("bar-changed", f"{group}.{name}")
     ]
+
+
+def test_what_no_policy_makes_easier() -> None:
+    """A number that is new stands in one of the lists."""
+    named = {f"{group}.{name}" for group, name, _ in EASIER} | {"promotion.min_improvement_pct"}
+    others = {row.name for row in described(Policy())} - named
+    assert {name for name in others if not name.startswith("run.")} == {"race.max_blocks", "seed"}
+
+
+def test_a_policy_that_says_yes_or_no_is_told_so() -> None:
+    policy = replace(Policy(), measurement=replace(Policy().measurement, flush_cache=False))
+    assert list(lax(policy, Policy())) == ["policy measurement.flush_cache is False; True is asked for"]
+    assert list(lax(Policy(), policy)) == []
 
 
 def test_a_policy_that_is_none(tmp_path: Path) -> None:

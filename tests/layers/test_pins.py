@@ -106,6 +106,21 @@ def test_wrong_pins(case: str) -> None:
     assert len(found) == (2 if case == "pinned twice" else 0)
 
 
+@pytest.mark.parametrize(
+    ("functional", "hint"),
+    [
+        (
+            {"dtype": "bf16", "causal": 0},
+            "it has false true; add it like `padded = false`; a lookup may leave it out, a",
+        ),
+        ({"causal": 0, "padded": False}, 'it has bf16 fp16; add it like `dtype = "bf16"`'),
+    ],
+)
+def test_a_key_that_a_pin_lacks_is_told_with_its_values(functional: dict[str, Any], hint: str) -> None:
+    [fault] = pins(pin(functional=functional))[1]
+    assert fault.hint.startswith(hint)
+
+
 def test_a_kernel_of_one_fixed_config_cannot_be_pinned() -> None:
     fixed, _ = schema(FIXED)
     assert fixed is not None

@@ -8,6 +8,7 @@ import pytest
 
 from tests.build import F1, F2, TABLE_B, patch, table
 from tests.merge.drawn import load, no_defaults, resolved
+from txtdb.cli.merging import report_lines
 from txtdb.merge import result
 from txtdb.merge.conflicts import content_text
 from txtdb.merge.result import Merged, merge_ancestors, merge_files
@@ -418,8 +419,23 @@ def test_evidence_is_named_in_a_conflict_and_decides_nothing() -> None:
     )
     merged = merge(base, ours, theirs)
     assert len(merged.cells) == 1
-    assert f"(origin measured run; evidence y.json {digests[1][:19]})" in merged.text
+    assert f"(evidence y.json {digests[1][:19]})\n" in merged.text
     assert merged.origins.theirs == f"origin measured run; evidence z.json {digests[2][:19]}"
+
+
+def test_a_conflict_does_not_repeat_what_all_versions_say_of_their_origin() -> None:
+    run, mixed = f"#! evidence run.json sha256:{'1' * 64}", "origin hand mixed: hand a; measured b"
+    base, theirs = (
+        edited(text, ("origin hand test", f"{mixed}\n{run}"))
+        for text in (TABLE_B, TABLE_B.replace("64 a*3", "64 c a*2"))
+    )
+    ours = edited(FIRST, ("origin hand test", f"{mixed}; measured c\n{run}"))
+    merged = merge(base, ours, theirs)
+    assert "#   base    BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1\n" in merged.text
+    assert "#   ours    BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1 (measured c)\n" in merged.text
+    lines = list(report_lines(merged, "out"))
+    assert [line.rpartition("(")[2] for line in lines[-3:]] == ["base:17:4)", "ours:17:4; measured c)", "theirs:17:4)"]
+    assert merged.origins.ours == f"{mixed}; measured c; evidence run.json sha256:{'1' * 12}"
 
 
 def test_spans_point_into_the_files_as_they_are_written() -> None:

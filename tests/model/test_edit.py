@@ -278,3 +278,12 @@ def test_symbols_by_frequency() -> None:
     text = table_text(schema, "g", [("x",)], ((16, 32, 64, 128), (16, 32)), grid, pool)
     assert text.split("\n\n")[1] == "a = 4\nb = 2\nc = 1"
     assert text.split("\n\n")[2] == "[x]\n16 a b\n32 b a\n64 c a\n#! end\n"
+
+
+def test_an_entry_that_loses_its_last_cell_is_dropped_where_that_is_asked_for() -> None:
+    """Not one with a comment, nor one that was unused before."""
+    source, schema = small("\na = 1\nb = 2\n# why 4\nc = 4\nd = 8\n\n[x]\n16 a b\n32 c .\n\n[y]\n16 b .\n")
+    edits = {(("x",), (16, 16)): (2, 1), (("x",), (32, 16)): MASKED, (("y",), (16, 16)): UNSET}
+    text = edit_cells(source, schema, edits, drop_lost=True)
+    assert text.endswith("\nb = 2\n# why 4\nc = 4\nd = 8\n\n[x]\n16 b*2\n32 - .\n#! end\n")
+    assert "\na = 1\nb = 2\n" in edit_cells(source, schema, edits)

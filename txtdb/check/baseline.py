@@ -16,7 +16,9 @@ from txtdb.check.finding import Finding
 from txtdb.faults import Severity, Span
 from txtdb.model.values import print_value
 
-_HEADER = "# txtdb baseline 1: known findings; a line whose finding is gone is a finding itself"
+# How every baseline that was written begins.
+BASELINE_START = b"# txtdb baseline "
+_HEADER = f"{BASELINE_START.decode()}1: known findings; a line whose finding is gone is a finding itself"
 _LINE = re.compile(r"([0-9a-f]{16}) (\S+) (.*)")
 _LINE_NUMBER = re.compile(r"\bline \d+")
 

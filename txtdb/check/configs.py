@@ -156,7 +156,7 @@ def unused_entries(context: Context) -> Iterator[Finding]:
                     Severity.WARNING,
                     entry.span(document.file),
                     f"no row uses `{entry.symbol}`",
-                    "remove the entry",
+                    "remove the entry, or let `txtdb fmt --prune` do it",
                     loaded.file.arch,
                     loaded.file.iface,
                 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from txtdb.check.context import Context, Mask, harmless
 from txtdb.check.finding import CellRef, Finding
+from txtdb.editing.cells import ground_hint
 from txtdb.faults import Severity, Span
 from txtdb.layers.database import LoadedFile
 from txtdb.layers.listing import LayerFile
@@ -199,7 +200,7 @@ def _stale_onto(table: ResolvedTable, layer: Layer, file: FileTable, below: Fold
             Severity.WARNING,
             directive.arg_span(layer.file, 0),
             "the cells under this patch are not what it was made for",
-            f"look at them again, then write `#! onto {digest}`",
+            ground_hint(layer, digest),
             table.arch,
             table.iface,
         )
@@ -302,10 +303,30 @@ def unused_layers(context: Context) -> Iterator[Finding]:
                 Severity.WARNING,
                 Span(loaded.file.display),
                 "every cell of this file is overridden by a higher layer",
-                "remove the file",
+                _unused_hint(context, loaded, table),
                 loaded.file.arch,
                 loaded.file.iface,
             )
+
+
+def _unused_hint(context: Context, loaded: LoadedFile, table: FileTable) -> str:
+    """Remove the file, unless patches were made over its cells: without it their ground would be another."""
+    file, listing = loaded.file, context.database.listings[0]
+    patches = listing.patches.get((file.arch, file.iface), ())
+    if file != listing.tables.get((file.arch, file.iface)) and file not in patches:
+        return "remove the file"
+    above = patches[patches.index(file) + 1 :] if file in patches else patches
+    cells = _set_cells(table)
+    if any(_lies_over(context.database.file(patch), cells) for patch in above):
+        return f"fold it with the patches over it: `txtdb patch squash {listing.label} {file.arch} {file.iface}`"
+    return "remove the file"
+
+
+def _lies_over(patch: LoadedFile, cells: set[tuple[Functional, tuple[int, ...]]]) -> bool:
+    """Whether a patch states its ground, and has some of these cells under it."""
+    if patch.source is None or patch.table is None:
+        return False
+    return patch.source.document.directive("onto") is not None and bool(cells & _set_cells(patch.table))
 
 
 def expired_pins(context: Context) -> Iterator[Finding]:

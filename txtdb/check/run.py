@@ -95,9 +95,8 @@ def _base_findings(context: Context, in_files: set[Fault]) -> Iterator[Finding]:
 def _no_files(context: Context) -> Iterator[Finding]:
     if not context.layer_files:
         root = context.database.listings[0].label
-        yield Finding(
-            "no-files", Severity.ERROR, Span(root), "there is no table and no patch", "name a database folder"
-        )
+        hint = "set a first cell with `txtdb set`, tune cells with `txtdb tune … --table`, or name another folder"
+        yield Finding("no-files", Severity.ERROR, Span(root), "there is no table and no patch", hint)
 
 
 def _counts(context: Context) -> Counts:

@@ -11,11 +11,12 @@ from typing import NoReturn
 
 import click
 
-from txtdb.check.baseline import baseline_text, compare
+from txtdb.check.baseline import BASELINE_START, baseline_text, compare
 from txtdb.check.finding import Finding
 from txtdb.check.report import RENDERERS
 from txtdb.check.run import Report, run_checks
 from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, open_root, overlay_option, root_argument
+from txtdb.cli.outputs import other_file_faults
 from txtdb.faults import FaultError, Severity, errors
 from txtdb.files import atomic_write
 from txtdb.layers.database import open_database
@@ -60,6 +61,9 @@ def check(
         raise click.UsageError("--baseline has no effect with --with, which tells new findings alone")
     if changes and compiler:
         raise click.UsageError("--compiler has no effect with --with, which tells new findings alone")
+    faults = other_file_faults(baseline, [BASELINE_START]) if baseline and write_baseline else []
+    if faults:
+        fail(faults, EXIT_USAGE)
     day = today.date() if today else date.today()
     if changes:
         _check_queue(root, overlays, changes, day, strict, style)
@@ -108,7 +112,7 @@ def _write_baseline(report: Report, baseline: Path, root: Path) -> None:
 def _without_known(report: Report, baseline: Path, root: Path) -> Report:
     try:
         text = baseline.read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"cannot read the baseline: {error}") from error
     compared = compare(report.findings, text, baseline.as_posix(), root)
     if compared.known:

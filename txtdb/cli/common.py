@@ -6,7 +6,6 @@ import json
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -50,6 +49,8 @@ def format_option(*formats: str) -> Callable[[_Command], _Command]:
 
 # Control characters, halves of characters, signs that turn the direction or are invisible.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs"})
+# Between two signs these part letters or join pictures into one: text is not spelled without them.
+_JOINERS = "\u200c\u200d"
 
 
 def why_option(text: str, default: str | None = None) -> Callable[[_Command], _Command]:
@@ -59,23 +60,19 @@ def why_option(text: str, default: str | None = None) -> Callable[[_Command], _C
 
 def _reason(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
     """Refuses what files cannot hold, and what would show them otherwise than they are."""
-    bad = next((sign for sign in text or "" if sign not in "\n\t" and unicodedata.category(sign) in _UNSEEN), None)
+    whole = text or ""
+    bad = next((sign for place, sign in enumerate(whole) if _is_unseen(whole, place)), None)
     if bad:
         raise click.BadParameter(f"the text has the sign U+{ord(bad):04X}, which nobody sees: leave it out")
     return text
 
 
-def other_file_faults(path: Path, starts: Sequence[bytes]) -> list[Fault]:
-    """Why a file that is there is not replaced by an output: it does not begin as one, so it is something else."""
-    if not path.exists():
-        return []
-    if path.is_file():
-        with suppress(OSError), path.open("rb") as stream:
-            begin = stream.read(max(map(len, starts)))
-            if not begin or begin.startswith(tuple(starts)):
-                return []
-    message = "there is something else of this name, which is not replaced"
-    return [Fault("unwritable", Span(path.as_posix()), message, "name another file")]
+def _is_unseen(text: str, place: int) -> bool:
+    sign = text[place]
+    if sign in _JOINERS and 0 < place < len(text) - 1:
+        around = text[place - 1], text[place + 1]
+        return any(other.isspace() or unicodedata.category(other) in _UNSEEN for other in around)
+    return sign not in "\n\t" and unicodedata.category(sign) in _UNSEEN
 
 
 def open_root(root: Path, overlays: Sequence[Path] = ()) -> Database:

@@ -13,15 +13,18 @@ from txtdb.cli.common import (
     fail,
     format_option,
     open_root,
+    overlay_option,
     print_json,
     root_argument,
     why_option,
 )
-from txtdb.cli.tables import resolve_tables
+from txtdb.cli.tables import choose_schema, named_archs
 from txtdb.editing.cells import USAGE_RULES, Edit, plan_edit
 from txtdb.faults import Fault, Span
-from txtdb.layers.database import load
+from txtdb.layers.database import Database, load
 from txtdb.layers.resolved import Explanation, ResolvedTable
+from txtdb.model.evidence import MIXED
+from txtdb.model.schema import Schema
 from txtdb.model.table import MASKED, UNSET
 from txtdb.model.values import Value
 from txtdb.syntax.tree import MASK, TRANSPARENT
@@ -47,6 +50,7 @@ class _TwoParts(click.Command):
 @click.argument("words", nargs=-1, required=True, metavar="KEY=VALUE... AXIS=BIN... -- FIELD=VALUE...")
 @click.option("--patch", metavar="NNNN-NAME", help="Set the cell in this patch instead of the arch's own table.")
 @why_option("Start the patch if there is none, and say what it is for.")
+@overlay_option
 @format_option("json")
 @click.pass_context
 def set_(
@@ -57,31 +61,34 @@ def set_(
     words: tuple[str, ...],
     patch: str | None,
     why: str | None,
+    overlays: tuple[Path, ...],
     style: str,
 ) -> None:
     """Set one cell of the arch's own table, or of a patch.
 
     Fields that are left out stay as the cell has them now. `-- -` masks the cell, `-- .` lets the layers below show
-    through. The rest of the file stays as it is, so that the diff shows the change alone.
+    through. The rest of the file stays as it is, so that the diff shows the change alone. A table that is not there yet
+    is started. With --overlay the file is one of the last overlay.
     """
     if why and not patch:
         raise click.UsageError("--why has no effect without --patch")
-    database = open_root(root)
-    tables = resolve_tables(database, arch, iface)
-    if len(tables) != 1:
+    database = open_root(root, overlays)
+    archs = named_archs(database, arch)
+    schema = choose_schema(database, iface, archs)
+    if len(archs) != 1:
         fail([Fault("argument", Span(arch), "one cell belongs to one arch", "name one")], EXIT_USAGE)
-    misplaced = _misplaced(words, tables[0])
+    misplaced = _misplaced(words, schema)
     if misplaced:
         fail(misplaced, EXIT_USAGE)
-    given, faults = parse_words(words, lookup_types(tables[0].schema))
-    content, more = _content(ctx.meta[_SPLIT], tables[0])
+    given, faults = parse_words(words, lookup_types(schema))
+    content, more = _content(ctx.meta[_SPLIT], schema)
     if faults or more:
         fail([*faults, *more], EXIT_USAGE)
-    edit = plan_edit(database, tables[0], given, content, patch, why)
+    edit = plan_edit(database, _table(database, archs[0], iface), given, content, patch, why)
     if isinstance(edit, Fault):
         fail([edit], EXIT_USAGE if edit.rule in USAGE_RULES else EXIT_FINDINGS)
     changed = _write(edit)
-    table = load(root)[tables[0].arch][iface]
+    table = _table(load(root, overlays), archs[0], iface)
     explanation = table.explain(**given)
     if style == "json":
         path = edit.path.as_posix()
@@ -92,9 +99,14 @@ def set_(
         click.echo(f"{edit.path.as_posix()}: note: {note}", err=True)
 
 
-def _misplaced(words: Iterable[str], table: ResolvedTable) -> list[Fault]:
+def _table(database: Database, arch: str, iface: str) -> ResolvedTable:
+    table = database.table_or_empty(arch, iface)
+    return table if isinstance(table, ResolvedTable) else fail(dict.fromkeys(table))
+
+
+def _misplaced(words: Iterable[str], schema: Schema) -> list[Fault]:
     """Words before the `--` that belong behind it."""
-    fields = field_types(table.schema).keys() - lookup_types(table.schema).keys()
+    fields = field_types(schema).keys() - lookup_types(schema).keys()
     return [
         Fault("argument", Span(word), f"{name} is a config field: write it behind `--`", f"like `… -- {word}`")
         for word in words
@@ -102,14 +114,14 @@ def _misplaced(words: Iterable[str], table: ResolvedTable) -> list[Fault]:
     ]
 
 
-def _content(words: list[str], table: ResolvedTable) -> tuple[Mapping[str, Value] | int, list[Fault]]:
+def _content(words: list[str], schema: Schema) -> tuple[Mapping[str, Value] | int, list[Fault]]:
     marks = {MASK: MASKED, TRANSPARENT: UNSET}
     if len(words) == 1 and words[0] in marks:
         return marks[words[0]], []
     if not words:
         hint = "write FIELD=VALUE behind `--`, or `-` to mask the cell, or `.` to leave it to the layers below"
-        return {}, [Fault("argument", Span(table.iface), "nothing to set", hint)]
-    return parse_words(words, field_types(table.schema))
+        return {}, [Fault("argument", Span(schema.iface), "nothing to set", hint)]
+    return parse_words(words, field_types(schema))
 
 
 def _write(edit: Edit) -> bool:
@@ -122,16 +134,22 @@ def _write(edit: Edit) -> bool:
 
 def _notes(edit: Edit, changed: bool, table: ResolvedTable, is_masked: bool) -> Iterator[str]:
     """What the change leaves as it was, or brings with it, though nobody asked for it."""
-    if changed and edit.origin and edit.origin.split()[0] != "hand":
-        yield (
-            f'the file\'s origin stays "{edit.origin}"; with --patch NNNN-NAME --why … the change says that it is made '
-            "by hand"
-        )
+    stays = f'the file\'s origin stays "{edit.origin}"' if edit.origin and not _is_hand(edit.origin) else ""
+    unproven = "the file's evidence does not prove this cell any more" if edit.has_evidence else ""
+    if changed and (stays or unproven):
+        told = ", and ".join(filter(None, (unproven, stays)))
+        yield f"{told}; with --patch NNNN-NAME --why … the change says that it is made by hand"
     if is_masked and edit.query.functional in table.arch_schema.declared:
         yield (
             "`txtdb check` and `txtdb codegen` report a masked cell as a hole, unless the schema declares its "
             "functional unsupported (or codegen runs with --on-hole none)"
         )
+
+
+def _is_hand(origin: str) -> bool:
+    """Whether a file says that all of its cells are made by hand."""
+    kind, _, words = origin.partition(" ")
+    return kind == "hand" and not words.startswith(MIXED)
 
 
 def _lines(edit: Edit, changed: bool, explanation: Explanation, is_unset: bool) -> Iterator[str]:

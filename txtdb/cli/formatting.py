@@ -18,15 +18,16 @@ from txtdb.faults import Fault
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option("--check", is_flag=True, help="Write nothing; list the files that would change and exit with 1.")
 @click.option("--diff", "show_diff", is_flag=True, help="Write nothing; print what would change.")
+@click.option("--prune", is_flag=True, help="Leave out palette entries that no row uses, unless they have a comment.")
 @format_option("json")
-def fmt(paths: tuple[Path, ...], check: bool, show_diff: bool, style: str) -> None:
+def fmt(paths: tuple[Path, ...], check: bool, show_diff: bool, prune: bool, style: str) -> None:
     """Rewrite tables and patches in canonical form.
 
     A PATH is a file, or a folder whose *.txtdb and *.dbpatch files are taken, with those of its folders. A file with
     faults is left as it is, reported, and makes the exit code 1.
     """
     files, faults = find_files(paths)
-    tidied = [tidy(file) for file in files]
+    tidied = [tidy(file, prune) for file in files]
     if not check and not show_diff:
         tidied = list(map(rewrite, tidied))
     faults += [fault for item in tidied for fault in item.faults]

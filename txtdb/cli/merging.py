@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, print_json
+from txtdb.cli.outputs import other_file_faults, unwritable
 from txtdb.faults import Fault, Span
 from txtdb.files import atomic_write
 from txtdb.merge.conflicts import CellConflict, Content, content_text
@@ -17,8 +18,11 @@ from txtdb.merge.defaults import Defaults, defaults_near, schema_defaults
 from txtdb.merge.header import MergedDirective
 from txtdb.merge.result import Merged, merge_files
 from txtdb.merge.threeway import SIDES, Three
+from txtdb.merge.versions import told_apart
 
 _FILE = click.Path(path_type=Path)
+# How tables and patches begin, and what a merge made whose versions have no line in common.
+_STARTS = (b"#! txtdb ", b"#! dbpatch ", b"<<<<<<< ours")
 
 
 @click.command(short_help="Merge three versions of one file, cell by cell.")
@@ -36,6 +40,9 @@ def merge(base: Path, ours: Path, theirs: Path, out: Path, schema: Path | None, 
     nothing is written.
     """
     paths = Three(base, ours, theirs)
+    other = [] if out in paths else other_file_faults(out, _STARTS)
+    if other:
+        fail(other, EXIT_USAGE)
     defaults = _defaults_of(schema) if schema else defaults_near([out, *paths])
     data: Three[bytes | None] = paths.map(_read)
     merged, faults = merge_files(data, paths.map(Path.as_posix), defaults)
@@ -57,14 +64,10 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all. A link stays a link; what is no regular file (`/dev/null`) is not replaced by one."""
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-        else:
-            atomic_write(path.resolve(), data)
+        atomic_write(path, data)
     except OSError as error:
-        fail([Fault("unwritable", Span(path.as_posix()), f"cannot write: {error.strerror}")], EXIT_USAGE)
+        fail([unwritable(path, error)], EXIT_USAGE)
 
 
 def _defaults_of(schema: Path) -> Defaults:
@@ -87,7 +90,7 @@ def report_lines(merged: Merged, file: str) -> Iterator[str]:
         yield f"conflict: #! {' '.join(filter(None, directive.identity))}"
         yield from (f"  {side:<6}  {line or 'nothing'}" for side, line in zip(SIDES, directive.lines, strict=True))
     for cell in merged.cells:
-        yield from _cell_lines(cell, merged.origins)
+        yield from _cell_lines(cell, told_apart(merged.origins))
 
 
 def _conflicts(merged: Merged) -> str:

@@ -35,9 +35,10 @@ from txtdb.layers.database import Database
 from txtdb.layers.listing import LayerFile
 from txtdb.patching.apply import apply_patches
 from txtdb.patching.create import Request, create_patches
+from txtdb.patching.grounds import Past, no_past
 from txtdb.patching.outcome import Outcome
 from txtdb.patching.past import past_databases
-from txtdb.patching.rebase import Past, rebase_patches
+from txtdb.patching.rebase import rebase_patches
 from txtdb.patching.report import outcome_json, outcome_lines
 from txtdb.patching.revert import revert_patch
 from txtdb.patching.squash import INTO_TABLE, Into, squash_patches
@@ -60,7 +61,7 @@ def _writing_options(command: _Command) -> _Command:
 
 @click.group(short_help="Make, apply, fold and rebase patches.")
 def patch() -> None:
-    """Make patches of a difference, apply them, fold them together, move them to a new base, take them back.
+    """Make patches of a difference, apply them, fold them together, renew their ground, take them back.
 
     Each command writes all of its files or none, and none when there is a fault.
     Exit code 0: done; 1: something stands in the way; 2: usage or environment.
@@ -161,16 +162,17 @@ def squash(
     "--was", metavar="SIDE", help="What they were made over: a folder or a revision.  [default: searched in git]"
 )
 @click.option("--accept", is_flag=True, help="Write although there are cells to look at.")
+@click.option("--on-top", is_flag=True, help="Move them over higher patches that set cells of theirs.")
 @_writing_options
-def rebase(files: tuple[Path, ...], was: str | None, accept: bool, dry_run: bool, style: str) -> None:
-    """Move patches over a base that changed: new numbers where they need them, and a new ground.
+def rebase(files: tuple[Path, ...], was: str | None, accept: bool, on_top: bool, dry_run: bool, style: str) -> None:
+    """Renew the ground of patches over a base that changed, and their numbers where others have them.
 
     Cells that now lie over other contents than the patch was made for are listed, and so are those that lookups answer
     otherwise: exit code 1, unless they are accepted.
     """
     database, chosen = _in_database(files)
     with _usage_faults(), _past(database.roots[0], was) as past:
-        outcome = rebase_patches(database, chosen, past, accept)
+        outcome = rebase_patches(database, chosen, past, accept, on_top)
     _finish(outcome, dry_run, style)
 
 
@@ -232,7 +234,7 @@ def _past(root: Path, was: str | None) -> Iterator[Past]:
         elif _in_git(root):
             yield partial(past_databases, stack.enter_context(open_history(root)))
         else:
-            yield lambda place: ()
+            yield no_past
 
 
 def _in_git(root: Path) -> bool:

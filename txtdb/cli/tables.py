@@ -24,16 +24,22 @@ def resolve_tables(database: Database, archs: str, iface: str) -> list[ResolvedT
 
     A table with any fault is not used: what it says could come from the layer below the faulty one.
     """
-    chosen = choose_archs(database, [archs]) if split_archs([archs]) else []
-    if not chosen:
-        hint = f"known are {known_archs(database.archs)}"
-        fail([Fault("unknown-arch", Span(archs), "no arch is named", hint)], EXIT_USAGE)
+    chosen = named_archs(database, archs)
     choose_schema(database, iface, chosen)
     resolutions = [database.resolve(arch, iface) for arch in chosen]
     wrong = [fault for resolution in resolutions for fault in errors(resolution.faults)]
     if wrong:
         fail(dict.fromkeys(wrong), EXIT_FINDINGS)
     return [resolution.table for resolution in resolutions if resolution.table]
+
+
+def named_archs(database: Database, archs: str) -> list[str]:
+    """The archs of an argument that names at least one."""
+    chosen = choose_archs(database, [archs]) if split_archs([archs]) else []
+    if not chosen:
+        hint = f"known are {known_archs(database.archs)}"
+        fail([Fault("unknown-arch", Span(archs), "no arch is named", hint)], EXIT_USAGE)
+    return chosen
 
 
 def choose_schema(database: Database, iface: str, archs: Sequence[str]) -> Schema:

@@ -28,7 +28,7 @@ from txtdb.evidence.policy import Policy, overridden
 from txtdb.evidence.verify import Counts, Objection, verify
 from txtdb.faults import Span
 from txtdb.layers.database import Database
-from txtdb.wording import plural
+from txtdb.wording import install_hint, plural
 
 _POLICY_HELP = "A JSON file with what differs from the default policy: evidence of a laxer one is a finding."
 
@@ -48,7 +48,7 @@ def verify_(
     Needs no GPU. Exit code 0: all is proven; 1: something is not; 2: nothing could be verified.
     """
     if find_spec("scipy") is None:
-        raise click.UsageError("verify needs scipy: pip install 'txtdb[verify]'")
+        raise click.UsageError(f"verify needs scipy: {install_hint('verify')}")
     asked = _asked(policy_file)
     database = open_root(root, overlays)
     found = verify(database, choose_archs(database, archs), asked)
@@ -65,7 +65,7 @@ def _asked(policy_file: Path | None) -> Policy:
     if policy_file is None:
         return Policy()
     try:
-        changes = json.loads(policy_file.read_text(encoding="utf-8"))
+        changes = json.loads(policy_file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise click.UsageError(f"cannot read the policy {policy_file}: {error}") from error
     policy, faults = overridden(Policy(), changes, Span(policy_file.as_posix()))

@@ -10,16 +10,16 @@ from pathlib import Path
 from txtdb.faults import Fault, Span
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database
-from txtdb.layers.resolve import Fold, empty_fold, fold_layers, ground_digest
+from txtdb.layers.resolve import Fold, Layer, empty_fold, fold_layers, ground_digest
 from txtdb.layers.resolved import Config, LookupFault, Query, ResolvedTable
 from txtdb.model.edit import edit_cells
 from txtdb.model.schema import ArchSchema
-from txtdb.model.table import ConfigValues, build_table
+from txtdb.model.table import UNSET, ConfigValues, build_table
 from txtdb.model.values import Value
 from txtdb.syntax import Source, print_source, read
 
 # Rules of the faults that say the request makes no sense; others say that the database stands in its way.
-USAGE_RULES = ("argument", "no-patch", "no-table")
+USAGE_RULES = ("argument", "no-patch")
 
 _PATCH_NAME = re.compile(r"[0-9]{1,9}-[A-Za-z0-9_.+-]+")
 
@@ -28,13 +28,15 @@ _PATCH_NAME = re.compile(r"[0-9]{1,9}-[A-Za-z0-9_.+-]+")
 class Edit:
     """A planned change of one cell: the file, its text with the change, and the lookup that the cell answers.
 
-    `origin` is what the file says of where its cells come from; None where it does not.
+    `origin` is what the file says of where its cells come from; None where it does not. `has_evidence` tells whether it
+    names evidence, which does not prove the changed cell.
     """
 
     path: Path
     text: str
     query: Query
     origin: str | None
+    has_evidence: bool
 
     def write(self) -> bool:
         """Write the file, whole; whether that changed it. Raises OSError with the old file as it was."""
@@ -53,7 +55,8 @@ def plan_edit(
 
     `given` names it: key values, and a declared bin on each axis. `content` gives config fields, those left out stay as
     a lookup of the cell has them now, or else at their default; or it is MASKED or UNSET. The file is the arch's own
-    table in the database's first root, or the patch `patch` (`0010-name`), which `why` starts if there is none.
+    table in the database's last root, which is started if there is none, or the patch `patch` (`0010-name`), which
+    `why` starts. `table` is what `Database.table_or_empty` gives.
     """
     query = _cell(table, given)
     if isinstance(query, Fault):
@@ -61,12 +64,15 @@ def plan_edit(
     config = content if isinstance(content, int) else _config(table, given, content)
     if isinstance(config, Fault):
         return config
-    target = _patch(database, table, patch, why) if patch else _own_table(database, table)
+    target = _patch(database, table, patch, why) if patch else _own_table(database, table, config)
     if isinstance(target, Fault):
         return target
     path, source = target
     text = _edited(table, with_grid(source, table.arch_schema), query, config)
-    return text if isinstance(text, Fault) else Edit(path, text, query, source.document.argument("origin"))
+    if isinstance(text, Fault):
+        return text
+    has_evidence = source.document.directive("evidence") is not None
+    return Edit(path, text, query, source.document.argument("origin"), has_evidence)
 
 
 def _cell(table: ResolvedTable, given: Mapping[str, Value]) -> Query | Fault:
@@ -102,24 +108,27 @@ def _config(table: ResolvedTable, given: Mapping[str, Value], fields: Mapping[st
     return Fault("argument", Span(table.iface), reason) if reason else tuple(values)
 
 
-def _own_table(database: Database, table: ResolvedTable) -> tuple[Path, Source] | Fault:
-    file = database.listings[0].tables.get((table.arch, table.iface))
-    if file is None:
-        path = database.roots[0] / table.arch / f"{table.iface}.txtdb"
-        return Fault("no-table", Span(path.as_posix()), "there is no own table", "name a patch with --patch")
-    return file.path, _source(database, file.path.name, table)
+def _own_table(database: Database, table: ResolvedTable, content: ConfigValues | int) -> tuple[Path, Source] | Fault:
+    file = database.listings[-1].tables.get((table.arch, table.iface))
+    if file is not None:
+        return file.path, _source(database, file.path.name, table)
+    path = database.roots[-1] / table.arch / f"{table.iface}.txtdb"
+    if content == UNSET:
+        return Fault("argument", Span(path.as_posix()), "there is no such table: it leaves the cell alone already")
+    return path, _new_source("txtdb", table, path, ("origin hand",))
 
 
 def _source(database: Database, name: str, table: ResolvedTable) -> Source:
-    files = (file for root, file in database.layer_files(table.arch, table.iface) if root == 0)
+    last = len(database.roots) - 1
+    files = (file for root, file in database.layer_files(table.arch, table.iface) if root == last)
     source = next(database.file(file).source for file in files if file.path.name == name)
     assert source is not None, "a table is resolved from files without faults"
     return source
 
 
 def _patch(database: Database, table: ResolvedTable, name: str, why: str | None) -> tuple[Path, Source] | Fault:
-    path = database.roots[0] / table.arch / f"{table.iface}.{name}.dbpatch"
-    patches = database.listings[0].patches.get((table.arch, table.iface), ())
+    path = database.roots[-1] / table.arch / f"{table.iface}.{name}.dbpatch"
+    patches = database.listings[-1].patches.get((table.arch, table.iface), ())
     if path.name in (file.path.name for file in patches):
         if why:
             return Fault("argument", Span(path.as_posix()), "the patch has its `#! why` already", "leave out --why")
@@ -133,9 +142,13 @@ def _patch(database: Database, table: ResolvedTable, name: str, why: str | None)
         )
     if int(name.partition("-")[0]) in (file.number for file in patches):
         return Fault("no-patch", span, "another patch has this number", f"take a free one; there are: {known}")
-    header = (f"iface {table.iface}", f"arch {table.arch}", "origin hand", f"why {' '.join(why.split())}")
-    lines = ("#! dbpatch 1", *(f"#! {text}" for text in header), "#! end")
-    return path, _read("\n".join(lines) + "\n", path.as_posix())
+    return path, _new_source("dbpatch", table, path, ("origin hand", f"why {' '.join(why.split())}"))
+
+
+def _new_source(kind: str, table: ResolvedTable, path: Path, directives: Sequence[str]) -> Source:
+    """A file without cells that is not written yet."""
+    lines = (f"{kind} 1", f"iface {table.iface}", f"arch {table.arch}", *directives, "end")
+    return _read("".join(f"#! {line}\n" for line in lines), path.as_posix())
 
 
 def with_grid(source: Source, arch_schema: ArchSchema) -> Source:
@@ -181,11 +194,20 @@ def _with_ground(table: ResolvedTable, source: Source, text: str) -> str | Fault
     number = next(number for number, layer in enumerate(table.layers) if layer.file == source.file)
     below = _fold_below(table, number)
     old = directive.args[0]
-    if ground_digest(table.schema, table.pool, below, table.layers[number].table) != old:
-        message = "the cells under this patch are not those that it was made for"
-        return Fault("stale-onto", directive.span(source.file), message, "review the patch, then renew its `#! onto`")
+    patch = table.layers[number]
+    digest = ground_digest(table.schema, table.pool, below, patch.table)
+    if digest != old:
+        message = "the cells under this patch are not what it was made for"
+        return Fault("stale-onto", directive.arg_span(source.file, 0), message, ground_hint(patch, digest))
     edited, _ = build_table(_read(text, source.file), table.schema, table.arch, table.pool)
     return text.replace(old, ground_digest(table.schema, table.pool, below, edited))
+
+
+def ground_hint(patch: Layer, digest: str) -> str:
+    """What to do about a patch whose ground has moved; `digest` is that of the ground that it lies over now."""
+    if patch.root:
+        return f"look at them again, then write `#! onto {digest}`"
+    return f"look at them with `txtdb patch rebase {patch.file}`; with --accept it writes `#! onto {digest}`"
 
 
 def _fold_below(table: ResolvedTable, number: int) -> Fold:

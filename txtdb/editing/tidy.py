@@ -10,6 +10,7 @@ from pathlib import Path
 
 from txtdb.faults import Fault, Span
 from txtdb.files import atomic_write
+from txtdb.model.edit import without_unused
 from txtdb.syntax import print_source, read
 
 SUFFIXES = (".txtdb", ".dbpatch")
@@ -68,8 +69,8 @@ def _below(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def tidy(path: Path) -> Tidied:
-    """Read a file and lay it out anew; nothing is written."""
+def tidy(path: Path, prune: bool = False) -> Tidied:
+    """Read a file and lay it out anew; nothing is written. `prune` leaves out palette entries that no cell uses."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -78,7 +79,7 @@ def tidy(path: Path) -> Tidied:
     source, faults = read(data, path.as_posix())
     if source is None or faults:
         return Tidied(path, data, None, tuple(faults))
-    return Tidied(path, data, print_source(source))
+    return Tidied(path, data, print_source(without_unused(source) if prune else source))
 
 
 def rewrite(tidied: Tidied) -> Tidied:

@@ -20,7 +20,7 @@ from txtdb.evidence.watts import usable_watts, watts_floor
 from txtdb.model.evidence import Decision, Measured, Outcome, Reason, Standing
 from txtdb.model.values import functional_rank
 
-__all__ = ["decide", "finalists", "replay", "valid_entrants"]
+__all__ = ["decide", "finalists", "gain_over", "replay", "valid_entrants"]
 
 # Percent: what rounding makes of a gain of exactly 3 % stays a gain of 3 %.
 _ROUNDING_PCT = 1e-9
@@ -77,6 +77,19 @@ def decide(measured: Measured, policy: Policy, bar_pct: float) -> Decision:
     if not result.tied:
         return _without_winner(measured, Outcome.RETAINED, Reason.NO_CERTIFICATE)
     return _with_winner(measured, result, policy, max(bar_pct, policy.promotion.min_improvement_pct))
+
+
+def gain_over(measured: Measured, policy: Policy, entrant: int, other: int) -> tuple[float, float] | None:
+    """What an entrant saves of another's time, or energy where that decides, and the noise floor of that; percent.
+
+    It is negative where the entrant needs more. They are compared over the blocks that both ran in, as a winner is with
+    its incumbent; None where either is not valid, or where fewer than two blocks had both.
+    """
+    valid = {entrant, other} & set(valid_entrants(measured))
+    found = Rounds(measured.blocks, valid, policy, usable_watts(measured)).compared(entrant, other)
+    if not found.freedom:
+        return None
+    return 0.0 - 100 * math.expm1(found.mean), _floor(measured, found, entrant, other, policy)
 
 
 def _with_winner(measured: Measured, result: _Result, policy: Policy, least: float) -> Decision:

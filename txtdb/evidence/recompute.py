@@ -23,12 +23,19 @@ DECISION = "decision-not-reproduced"
 
 # Numbers that go through a logarithm or a quantile end differently on other machines, in the last digits.
 _ALIKE = 1e-9
-# Every number of a policy that makes promotions easier: group, name, and whether more of it is the easier.
+# What of a policy makes promotions easier, or samples say less: group, name, and whether more of it is the easier.
 _EASIER = (
+    ("measurement", "warm_up", False),
+    ("measurement", "calls", False),
+    ("measurement", "block_warm_up", False),
+    ("measurement", "flush_cache", False),
+    ("measurement", "fill", False),
     ("promotion", "min_improvement_pct", False),
     ("promotion", "max_false_promotion_pct", True),
-    ("finalists", "sigma", False),
+    ("finalists", "count", False),
     ("finalists", "rounds", False),
+    ("finalists", "calls", False),
+    ("finalists", "sigma", False),
     ("race", "delta_pct", True),
     ("race", "error_budget", True),
     ("race", "block_calls", False),
@@ -152,8 +159,8 @@ def lax(policy: Policy, asked: Policy) -> Iterator[str]:
     for group, name, more_is_easier in _EASIER:
         have, want = (getattr(getattr(item, group), name) for item in (policy, asked))
         if (have > want) if more_is_easier else (have < want):
-            bound = "at most" if more_is_easier else "at least"
-            yield f"policy {group}.{name} is {have:g}; {bound} {want:g} is asked for"
+            bound = "" if isinstance(want, bool) else "at most " if more_is_easier else "at least "
+            yield f"policy {group}.{name} is {_shown(have)}; {bound}{_shown(want)} is asked for"
 
 
 def _calibration_problems(evidence: Evidence, policy: Policy) -> Iterator[str]:

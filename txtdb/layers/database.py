@@ -112,6 +112,18 @@ class Database:
                     self._resolutions[needed, iface] = self._resolve(needed, iface)
         return self._resolutions[arch, iface]
 
+    def table_or_empty(self, arch: str, iface: str) -> ResolvedTable | list[Fault]:
+        """The resolved table, one without any cell where nothing sets one yet; its faults when it cannot be trusted."""
+        resolution = self.resolve(arch, iface)
+        wrong = [fault for fault in errors(resolution.faults) if fault.rule != "no-data"]
+        if wrong:
+            return wrong
+        if resolution.table:
+            return resolution.table
+        arch_schema = self.schemas[iface].for_arch(arch)
+        assert arch_schema is not None, "an interface that does not exist on the arch is a fault"
+        return ResolvedTable(arch, arch_schema, self.pool(iface), (), empty_fold(len(arch_schema.schema.axes)))
+
     def layer_files(self, arch: str, iface: str) -> list[tuple[int, LayerFile]]:
         """(root, file) of the arch's own table and patches in layer order, bases not included."""
         found = []
@@ -427,6 +439,6 @@ def _no_data(database: Database, arch: str, iface: str) -> Fault:
         "no-data",
         Span(f"{database.listings[0].label}/{arch}/{iface}.txtdb"),
         f"{arch} {iface}: no data, no base",
-        "add a table, or a file with `#! base ARCH`",
+        "set a first cell with `txtdb set`, tune cells with `txtdb tune … --table`, or add a file with `#! base ARCH`",
         Severity.ERROR,
     )

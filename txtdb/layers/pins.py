@@ -26,7 +26,7 @@ from txtdb.faults import Fault, Span
 from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import UNSET, Cells, ConfigPool, ConfigValues
 from txtdb.model.toml import TomlReader, parse_toml, shown
-from txtdb.model.values import Functional, Value, can_be_written, functional_rank, print_value
+from txtdb.model.values import Functional, Value, can_be_written, functional_rank, print_value, print_values
 
 _TEXT_BLOCK = re.compile(r'("""|\'\'\').*?\1', re.DOTALL)
 _HEAD = re.compile(r"[ \t]*\[\[[ \t]*pin[ \t]*\]\][ \t]*(?:#.*)?")
@@ -128,7 +128,10 @@ class _PinReader(TomlReader):
         for key in schema.keys:
             value = given.get(key.name)
             if value is None or not can_be_written(value, key.type):
-                self.fault(f"pin: functional needs {key.name} as {key.type}")
+                also = "; a lookup may leave it out, a pin names it" if key.fallback is not None else ""
+                example = key.values[0] if key.fallback is None else key.fallback
+                hint = f"it has {print_values(key.values)}; add it like `{key.name} = {_toml(example)}`{also}"
+                self.fault(f"pin: functional needs {key.name} as {key.type}", hint)
                 return None
             values.append(value)
         functional = tuple(values)
@@ -162,7 +165,7 @@ class _PinReader(TomlReader):
         for item in schema.config:
             value = given.get(item.name, item.default)
             if value is None or not can_be_written(value, item.type):
-                self.fault(f"pin: config needs {item.name} as {item.type}")
+                self.fault(f"pin: config needs {item.name} as {item.type}", f"add {item.name} to `config`")
                 return None
             values.append(value)
         reason = arch_schema.illegal(tuple(values))
@@ -183,6 +186,10 @@ class _PinReader(TomlReader):
                         "keep one",
                     )
                     break
+
+
+def _toml(value: Value) -> str:
+    return f'"{value}"' if isinstance(value, str) else print_value(value)
 
 
 def pin_table(pins: tuple[Pin, ...], file: str, pool: ConfigPool) -> PinTable:

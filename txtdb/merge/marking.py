@@ -14,7 +14,7 @@ import numpy as np
 from txtdb.merge.conflicts import content_of, content_text
 from txtdb.merge.plan import Clash, Plan
 from txtdb.merge.threeway import SIDES, Three
-from txtdb.merge.versions import origin_text
+from txtdb.merge.versions import origin_text, told_apart
 from txtdb.model.table import Cells
 from txtdb.syntax.grid import encode_cells, merge_rows
 
@@ -67,13 +67,13 @@ def _explained(plan: Plan, row: int, conflicts: list[bool], sides: list[list[int
     label = [f"{name}={value}" for (name, _), value in zip(shape.label_axes, shape.row_bins(row), strict=True)]
     triples = zip(*sides, strict=True)
     cells = [triple if conflict else None for conflict, triple in zip(conflicts, triples, strict=True)]
+    origins = told_apart(plan.versions.map(origin_text))
     column = 0
     for triple, run in groupby(cells):
         last = column + len(list(run)) - 1
         if triple:
             span = f"{bins[column]}-{bins[last]}" if last > column else f"{bins[column]}"
             yield f"# {' '.join([*label, f'{shape.axes[-1][0]}={span}'])}"
-            for side, version, cell in zip(SIDES, plan.versions, triple, strict=True):
-                origin = origin_text(version)
+            for side, origin, cell in zip(SIDES, origins, triple, strict=True):
                 yield f"#   {side:<6}  {content_text(content_of(plan, cell))}{f' ({origin})' if origin else ''}"
         column = last + 1

@@ -73,9 +73,17 @@ def origin_text(version: Version) -> str:
         if directive.name == "evidence":
             file, digest = directive.args
             parts.append(f"evidence {file} {digest[:_DIGEST_SHOWN]}")
-    return "; ".join(parts)
+    return _PARTING.join(parts)
 
 
+def told_apart(origins: Three[str]) -> Three[str]:
+    """The texts of `origin_text` without what all three say, which the file's header says as well."""
+    parts = origins.map(lambda text: text.split(_PARTING))
+    common = set(parts.base) & set(parts.ours) & set(parts.theirs)
+    return parts.map(lambda own: _PARTING.join(part for part in own if part not in common))
+
+
+_PARTING = "; "
 _DIGEST_SHOWN = len("sha256:") + 12
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from txtdb.model.schema import Schema
@@ -14,20 +15,38 @@ from txtdb.syntax.symbols import next_symbols
 CellEdits = Mapping[tuple[Functional, tuple[int, ...]], ConfigValues | int]
 
 
-def edit_cells(source: Source, schema: Schema, edits: CellEdits) -> str:
+def edit_cells(source: Source, schema: Schema, edits: CellEdits, *, drop_lost: bool = False) -> str:
     """The canonical text of a file with some cells changed.
 
     `source` was read without faults: what could not be read would be missing from the text. `edits` maps (functional,
     bins) to a config's values in schema order, or to MASKED or UNSET. A config that is new to the file gets the next
     free symbol; a functional that is new gets a block, and one that sets nothing any more loses it, unless there are
-    comments to keep.
+    comments to keep. Entries of the palette stay, also where their last cell is gone, so that no symbol comes to mean
+    another config; `drop_lost` leaves those out.
 
     Raises KeyError when a bin is none of the file's, or the file has no grid of this schema yet.
     """
     editor = _Editor(source, schema)
     for (functional, bins), content in edits.items():
         editor.set_cell(functional, bins, content)
-    return print_source(editor.result())
+    return print_source(editor.result(drop_lost))
+
+
+def without_unused(source: Source, among: Iterable[int] | None = None) -> Source:
+    """The file without the palette entries that no cell uses, or those of them that `among` numbers.
+
+    An entry with a comment stays: somebody wrote why it is there.
+    """
+    entries = source.document.palette
+    numbers = range(len(entries)) if among is None else among
+    unused = {n for n in numbers if n >= 0 and not entries[n].leading and not entries[n].trailing}
+    if unused:
+        unused.difference_update(*(row.cells for block in source.rows for row in block))
+    if not unused:
+        return source
+    kept = tuple(entry for number, entry in enumerate(entries) if number not in unused)
+    rows = tuple(tuple(_renumbered(block, sorted(unused))) for block in source.rows)
+    return Source(replace(source.document, palette=kept), source.shape, rows)
 
 
 class _Editor:
@@ -43,6 +62,7 @@ class _Editor:
         self._blocks = [*document.blocks]
         self._rows: list[dict[int, GridRow] | None] = [None] * len(self._blocks)
         self._places = {tuple(block.values): number for number, block in enumerate(document.blocks)}
+        self._replaced: set[int] = set()
 
     def set_cell(self, functional: Functional, bins: tuple[int, ...], content: ConfigValues | int) -> None:
         assert not isinstance(content, int) or content in (MASKED, UNSET), "a config is given by its values"
@@ -51,10 +71,11 @@ class _Editor:
         rows = self._block_rows(functional)
         row = rows.get(number)
         cells = list(row.cells) if row else [UNSET] * self._source.shape.width
+        self._replaced.add(cells[column])
         cells[column] = cell
         rows[number] = GridRow(number, number + 1, cells, row.source if row else Row(0, ""))
 
-    def result(self) -> Source:
+    def result(self, drop_lost: bool) -> Source:
         """The changed file."""
         document = replace(
             self._source.document,
@@ -63,7 +84,8 @@ class _Editor:
             blocks=tuple(self._blocks),
         )
         rows = tuple(self._listed(number) for number in range(len(self._blocks)))
-        return Source(document, self._source.shape, rows)
+        result = Source(document, self._source.shape, rows)
+        return without_unused(result, self._replaced) if drop_lost else result
 
     def _listed(self, number: int) -> tuple[GridRow, ...]:
         changed = self._rows[number]
@@ -139,6 +161,12 @@ class _Editor:
             )
 
 
+def _renumbered(rows: Iterable[GridRow], dropped: Sequence[int]) -> Iterable[GridRow]:
+    """The rows with the numbers that entries have once some, in order, are dropped; marks are negative and stay."""
+    for row in rows:
+        yield replace(row, cells=[cell - bisect(dropped, cell) for cell in row.cells])
+
+
 def _has_grid(source: Source, schema: Schema) -> bool:
     """Whether the file has axes, and keys and config fields that the schema has."""
     fields = source.document.config_fields
@@ -157,4 +185,4 @@ def _single_rows(rows: tuple[GridRow, ...]) -> Iterable[tuple[int, GridRow]]:
             yield number, GridRow(number, number + 1, row.cells, source)
 
 
-__all__ = ["MASKED", "UNSET", "CellEdits", "edit_cells"]
+__all__ = ["MASKED", "UNSET", "CellEdits", "edit_cells", "without_unused"]

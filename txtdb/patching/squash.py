@@ -86,7 +86,7 @@ class _Folding:
         self._axes = len(stack.table.schema.axes)
 
     def into_table(self, outcome: Outcome) -> None:
-        """Set the patches' cells in the table, whose symbols, comments and order stay."""
+        """Set the patches' cells in the table, whose comments, order and symbols of cells stay."""
         stack, table = self._stack, self._stack.table
         own = [stack.own_table] if stack.own_table else []
         made = self._settled([*own, *self._folded], stack.base, (*stack.base, *own, *self._folded))
@@ -99,7 +99,8 @@ class _Folding:
         }
         source = _source(own[0]) if own else new_source(table.schema, table.arch, table.iface)
         source = _with_sources(widened(source, table.schema, made.bins), own, self._folded)
-        outcome.write(f"{table.arch}/{table.iface}.txtdb", edit_cells(source, table.schema, edits), len(edits))
+        text = edit_cells(source, table.schema, edits, drop_lost=True)
+        outcome.write(f"{table.arch}/{table.iface}.txtdb", text, len(edits))
         for file in self._files:
             outcome.remove(file.name)
 
