@@ -176,6 +176,28 @@ def test_trials_are_of_a_config_that_can_be_timed(tmp_path, kind):
     assert made.evidence()["cells"][0]["decision"]["reason"] == "incumbent-failed"
 
 
+@pytest.mark.parametrize("number", [1, 5])
+def test_row_081_a_config_that_kills_the_tuner_in_its_trials_does_so_once(tmp_path, number):
+    """Also in a round of the finalists, each of which has a fresh process: that one is shielded too."""
+    faults = {(CELL, (16, 2)): [{"stage": "time", "kind": "kill-parent", "first": number, "last": number}]}
+    made = make_bench(tmp_path, faults=faults, may_kill_parent=True)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "1", "--strategy", "exhaustive", *SHORT)
+    ends = []
+    for _ in range(2):
+        process = made.start(*options)
+        _, err = process.communicate(timeout=120)
+        ends.append((process.returncode, "the trials failed: crash" in err))
+    assert ends[-1] == (1, True)
+
+
+def test_a_device_that_stays_throttled_in_the_trials_is_named(tmp_path):
+    faults = {(CELL, (16, 2)): [{"stage": "time", "kind": "throttle", "first": 3, "last": 7}]}
+    made = make_bench(tmp_path, faults=faults)
+    options = ("--cells", listed(tmp_path, CELL), "--calibrate", "1")
+    done = made.tune(*options)
+    assert (done.code, "the trials failed: the device stays throttled [calibration]" in done.err) == (1, True)
+
+
 @pytest.mark.parametrize("strategy", ["race", "exhaustive"])
 def test_a_trial_that_was_ended_measures_the_rest_of_it_and_ends_the_same(tmp_path, monkeypatch, strategy):
     """Every measurement is in the journal as soon as it is made, those of a trial too."""

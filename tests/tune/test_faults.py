@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import time
+from itertools import count
 from typing import Any
 
 import pytest
 
-from tests.tune.bench import CELLS, CONFIGS, TABLE, Bench, listed, make_bench
+from tests.tune.bench import CELLS, CONFIGS, TABLE, Bench, invoke, listed, make_bench
 from txtdb.tune.measuring import Measurer
 
 CELL, OTHER = CELLS[0], CELLS[1]
@@ -199,7 +200,11 @@ def test_row_064_a_cell_without_a_valid_candidate_keeps_its_incumbent_and_others
     made = make_bench(tmp_path, TIMES, faults=faults)
     done = made.tune("--cells", listed(tmp_path, CELL, OTHER))
     assert done.code == 1
-    assert "no valid candidate: 1 cell\n" in done.out
+    detail = "wrong_result: the error is 9 times the tolerance"
+    assert f"no valid candidate (6 {detail})\n" in done.out
+    assert f"no valid candidate: 1 cell\n  {detail}\n" in done.out
+    (kept,) = made.journals.glob("*-tuned.json")
+    assert f"all that was said of candidates is in {kept.as_posix()}\n" in done.out
     patch = made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
     assert "#! axis seqlen_k 128" in patch  # the other cell's bin alone
     assert made.evidence()["state"] == "complete 2/2"
@@ -344,10 +349,38 @@ def test_throttled_measurements_are_made_again_and_counted(tmp_path):
     assert "dropped: 6 calls, because the device throttled" in done.out
 
 
-def test_a_device_that_stays_throttled_decides_nothing(tmp_path):
-    made = bench(tmp_path, {"stage": "time", "kind": "throttle"}, config=GOOD)
-    done = made.tune("--cells", listed(tmp_path, CELL, OTHER))
+THROTTLED = {"stage": "time", "kind": "throttle", "first": 0, "last": 4}
+
+
+@pytest.mark.parametrize("options", [(), ("--table",)], ids=["patch", "table"])
+def test_a_device_that_stays_throttled_decides_nothing_until_the_same_command_goes_on(tmp_path, monkeypatch, options):
+    """And what is written then is all there would have been."""
+    readings = count()
+    monkeypatch.setattr(Measurer, "conditions", lambda self: {"celsius": next(readings)})
+    made = bench(tmp_path, THROTTLED, config=GOOD)
+    table = made.root / "gfxA" / "attn_fwd.txtdb"
+    if options:
+        table.unlink()
+    given = ("--cells", listed(tmp_path, CELL, OTHER), *options)
+    done = made.tune(*given)
     assert done.code == 1
     assert "not measured: the device stays throttled" in done.out
-    assert made.evidence()["state"] == "partial 1/2"
-    assert "#! axis seqlen_k 128" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    assert done.out.endswith(
+        f"not complete: no {'table' if options else 'patch'} is written; the same command goes on from here\n"
+    )
+    assert (made.evidence()["state"], made.patches(), table.exists()) == ("partial 1/2", {}, not options)
+    assert made.tune(*given).code == 0
+    assert made.evidence()["state"] == "complete 2/2"
+    assert made.evidence()["device"]["end"] == {"celsius": 1}, "the end is that of the part that came to it"
+    assert table.exists() if options else "attn_fwd.0010-tuned.dbpatch" in made.patches()
+    assert invoke("verify", str(made.root))[0] == 0
+
+
+def test_a_comparison_on_a_device_that_stays_throttled_goes_on_too(tmp_path):
+    made, before = bench(tmp_path, THROTTLED, config=FAST), make_bench(tmp_path / "before")
+    table = made.root / "gfxA" / "attn_fwd.txtdb"
+    table.write_text(table.read_text(encoding="utf-8").replace("a = 16 2", "a = 64 4"), encoding="utf-8")
+    given = ("--cells", listed(tmp_path, CELL, OTHER), "--compare", str(before.root))
+    first, second = made.tune(*given), made.tune(*given)
+    assert (first.code, first.out.splitlines()[-1]) == (1, "not complete: the same command goes on from here")
+    assert (second.code, second.out.splitlines()[-1]) == (0, "compared: the database stays as it is")

@@ -14,6 +14,7 @@ from txtdb.tune.device import Task
 from txtdb.tune.fields import Cell as FieldCell
 from txtdb.tune.fields import full_config, narrowed, ordered, read_candidates, schema_field, task_of
 from txtdb.tune.tunable import TUNABLES_GROUP, find_tunable
+from txtdb.tune.tunable_faults import TunableFault
 
 CELL = FieldCell((64,), (64, 128))
 
@@ -93,7 +94,7 @@ def test_a_tunable_narrows_the_field(arch_schema):
 
 def test_a_tunable_cannot_add_to_the_field(arch_schema):
     tunable = Narrow(lambda configs: [*configs, {"BLOCK_M": 7, "num_warps": 2}])
-    with pytest.raises(ValueError, match="not of the field"):
+    with pytest.raises(TunableFault, match="not of the field"):
         narrowed(tunable, arch_schema.schema, task_of(arch_schema.schema, "gfxA", CELL), (64,), CONFIGS)
 
 
@@ -139,11 +140,11 @@ def test_a_tunable_is_found_by_its_interface(offered):
 
 def test_a_tunable_that_lacks_something_is_refused_whole(offered):
     offered(WHOLE, some_kernel="Part")
-    with pytest.raises(TypeError, match="it has no policy, source, functional_source, narrow, timing_problem"):
+    with pytest.raises(TunableFault, match="it has no policy, source, functional_source, narrow, timing_problem"):
         find_tunable("some_kernel")
 
 
 def test_a_tunable_under_another_name_is_refused(offered):
     offered(WHOLE, other_kernel="Whole")
-    with pytest.raises(TypeError, match="tunes some_kernel"):
+    with pytest.raises(TunableFault, match="tunes some_kernel"):
         find_tunable("other_kernel")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +81,55 @@ def test_row_082_a_file_that_is_damaged_from_its_start_can_be_repaired_too(path)
     assert len(path.with_name("a.journal.damaged").read_bytes()) > 100
 
 
+def test_row_082_what_every_repair_cuts_is_kept(path):
+    whole = path.read_bytes().splitlines(keepends=True)
+    for turn in range(3):
+        path.write_bytes(b"".join([*whole[:3], b"%d\n" % turn, *whole[4:]]))
+        assert "--repair" in open_journal(path, IDENTITY, repair=False)[1][0].hint
+        journal, (fault,) = open_journal(path, IDENTITY, repair=True)
+        assert journal
+        journal.close()
+        assert fault.hint == f"the rest is kept in a.journal.damaged{('', '-2', '-3')[turn]}"
+    kept = {name: path.with_name(f"a.journal.damaged{name}").read_bytes() for name in ("", "-2", "-3")}
+    assert kept == {name: b"".join([b"%d\n" % turn, *whole[4:]]) for turn, name in enumerate(kept)}
+
+
+NO_JOURNALS = {
+    "a diary": b"Dear diary, no newline",
+    "a port": b"4711",
+    "a revision": b"deadbeef",
+    "a revision and more": b"deadbeef ",
+    "a date and words": b"20261130 deploy window",
+    "a line of JSON": b'deadbeef {"identify": 1}',
+    "lines": b"first\nsecond\n",
+    "a record without a checksum": b'00000000 {"is":"journal"}\n',
+    "nothing but zeros": b"\0" * 4096,
+}
+
+
+@pytest.mark.parametrize("repair", [False, True], ids=["", "repair"])
+@pytest.mark.parametrize("name", ["port.txt", "diary.journal"])
+@pytest.mark.parametrize("content", NO_JOURNALS.values(), ids=NO_JOURNALS)
+def test_what_never_was_a_journal_is_left_alone(tmp_path, content, name, repair):
+    path = tmp_path / name
+    path.write_bytes(content)
+    journal, (fault,) = open_journal(path, IDENTITY, repair)
+    assert (journal, fault.message, path.read_bytes()) == (None, "this is no journal", content)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("size", [11, 15, 21, 22, 60, -1])
+def test_row_082_a_first_line_that_was_not_written_to_its_end_is_written_anew(tmp_path, size):
+    path = tmp_path / "a.journal"
+    opened(path).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size])
+    journal, (fault,) = open_journal(path, IDENTITY, repair=False)
+    assert journal is not None
+    journal.close()
+    assert (fault.severity, path.read_bytes()) == ("warning", whole)
+
+
 @pytest.mark.parametrize("record", [{"cell": "64 @ 64"}, {"is": 1}, {"is": "compiled", "cell": {}}])
 def test_a_line_that_no_tuner_writes_is_damaged_whatever_its_checksum(path, record):
     journal = opened(path)
@@ -147,13 +200,57 @@ def test_row_114_processes_that_start_together_on_a_missing_folder_lose_nothing(
     assert len(records) == 400
 
 
+def test_where_nothing_can_be_locked_a_run_goes_on_with_a_warning(path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", refused(errno.ENOSYS))
+    journal, (fault,) = open_journal(path, IDENTITY, repair=False)
+    assert journal is not None
+    assert list(journal.records) == RECORDS
+    assert (fault.severity, fault.message) == ("warning", "nothing can be locked here")
+    assert "--journal-dir" in fault.hint
+
+
+def test_another_error_of_a_lock_names_the_journal(path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", refused(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        open_journal(path, IDENTITY, repair=False)
+    assert raised.value.filename == str(path)
+
+
+def refused(number: int) -> Any:
+    """What locks nothing."""
+
+    def flock(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return flock
+
+
+def _linked(path: Path) -> None:
+    os.link(path, path.with_name("another name"))
+    path.unlink()
+
+
+def _replaced(path: Path) -> None:
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.with_name("copy").replace(path)
+
+
+AWAY = {
+    "removed": Path.unlink,
+    "removed, with another name left": _linked,
+    "renamed": lambda path: path.rename(path.with_name("moved")),
+    "replaced": _replaced,
+}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed there")
-def test_a_journal_that_was_removed_is_noticed_at_the_next_record(tmp_path):
+@pytest.mark.parametrize("take", AWAY.values(), ids=AWAY)
+def test_a_journal_that_was_removed_is_noticed_at_the_next_record(tmp_path, take):
     path = tmp_path / "some.journal"
     journal, faults = open_journal(path, {"iface": "x"}, repair=False)
     assert journal and not faults
     journal.append({"is": "times"})
-    path.unlink()
+    take(path)
     with pytest.raises(FileNotFoundError, match="removed during the run") as raised:
         journal.append({"is": "times"})
     assert raised.value.filename == str(path)

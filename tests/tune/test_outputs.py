@@ -110,7 +110,10 @@ def test_evidence_replaces_nothing_that_is_no_evidence(tmp_path, name):
     done = made.tune("--cells", listed(tmp_path, CELL), "--evidence-out", str(path))
     assert (done.code, path.read_bytes()) == (2, before)
     if name != "patch":
-        assert "something else of this name, which is not replaced" in done.err
+        why = {"table": "the file would lie in the database"}.get(
+            name, "something else of this name, which is not replaced"
+        )
+        assert why in done.err
     assert not list(made.journals.glob("*.journal"))
 
 
@@ -121,6 +124,75 @@ def test_evidence_replaces_evidence_and_an_empty_file(tmp_path):
         given = ("--cells", listed(tmp_path, CELL), "--evidence-out", str(out), "--name", name)
         assert made.tune(*given).code == 0
         assert json.loads(out.read_text(encoding="utf-8"))["name"] == name
+
+
+def test_evidence_beside_the_journal_replaces_nothing_that_is_no_evidence(tmp_path):
+    """It is looked at before anything is measured."""
+    made, journal = make_bench(tmp_path, TIMES), tmp_path / "foo.journal"
+    mine = tmp_path / "foo-tuned.json"
+    mine.write_text('{"mine": 1}', encoding="utf-8")
+    done = made.tune("--cells", listed(tmp_path, CELL), "--journal", str(journal))
+    assert (done.code, mine.read_text(encoding="utf-8")) == (2, '{"mine": 1}')
+    assert "something else of this name, which is not replaced" in done.err
+    assert b'"times"' not in journal.read_bytes()
+    assert made.patches() == {}
+
+
+def test_evidence_is_not_kept_in_a_database(tmp_path):
+    """There it would replace what other patches name."""
+    made, cells = make_bench(tmp_path, TIMES), listed(tmp_path, CELL)
+    assert made.tune("--cells", cells).code == 0
+    before = made.patches()
+    (tmp_path / "link").symlink_to(made.root, target_is_directory=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "archs.toml").touch()
+    places = (
+        made.root / "gfxA/evidence/tuned.json",
+        made.root / "new.json",
+        tmp_path / "link/x.json",
+        other / "x.json",
+    )
+    for place in places:
+        done = made.tune("--cells", cells, "--name", "two", "--evidence-out", str(place))
+        assert (done.code, "the file would lie in the database" in done.err) == (2, True)
+    assert made.patches() == before
+    assert not (other / "x.json").exists()
+
+
+def test_evidence_does_not_replace_the_journal(tmp_path):
+    made, cells, both = make_bench(tmp_path, TIMES), listed(tmp_path, CELL), tmp_path / "a.json"
+    done = made.tune("--cells", cells, "--journal", str(both), "--evidence-out", str(tmp_path / "." / "a.json"))
+    assert (done.code, both.exists()) == (2, False)
+    assert "this is the journal of the run" in done.err
+    assert made.tune("--cells", cells).code == 0
+    before = made.journal().read_bytes()
+    done = made.tune("--cells", cells, "--name", "two", "--evidence-out", str(made.journal()))
+    assert (done.code, made.journal().read_bytes()) == (2, before)
+
+
+def test_evidence_goes_where_a_link_leads_to_and_to_what_is_no_file(tmp_path):
+    made, cells = make_bench(tmp_path, TIMES), listed(tmp_path, CELL)
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    assert made.tune("--cells", cells, "--evidence-out", str(link)).code == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text(encoding="utf-8"))["name"] == "tuned"
+    assert made.tune("--cells", cells, "--name", "two", "--evidence-out", os.devnull).code == 0
+
+
+def test_outputs_of_names_that_no_file_can_have_are_refused(tmp_path):
+    made, cells = make_bench(tmp_path, TIMES), listed(tmp_path, CELL)
+    assert made.tune("--cells", cells).code == 0
+    evidence, long = made.root / "gfxA/evidence/tuned.json", str(tmp_path / ("x" * 300))
+    code, text = invoke("tune", "report", str(evidence), "-o", long)
+    assert (code, "cannot write: File name too long" in text) == (2, True)
+    code, text = invoke("review", "HEAD..", "--root", str(made.root), "--out", f"{long}.md")
+    assert (code, "cannot write: File name too long" in text) == (2, True)
+    code, text = invoke("aot", "build", str(made.root), "--out", f"{long}.pack")
+    assert (code, "cannot write: File name too long" in text) == (2, True)
+    done = made.tune("--cells", cells, "--evidence-out", long)
+    assert (done.code, "cannot write: File name too long" in done.err) == (2, True)
 
 
 def test_a_report_replaces_nothing_but_a_page(tmp_path):
@@ -136,7 +208,29 @@ def test_a_report_replaces_nothing_but_a_page(tmp_path):
     assert [invoke("tune", "report", str(evidence), "-o", str(page))[0] for _ in range(2)] == [0, 0]
 
 
-@pytest.mark.parametrize("why", ["\x1b[31mred", "a\x7f", "bad\udcff", "\u202eright", "a\ufeff"])
+@pytest.mark.parametrize("why", ["faster 👩\u200d💻", "می\u200cخواهم"])
+def test_signs_that_join_what_is_seen_are_part_of_a_reason(tmp_path, why):
+    made = make_bench(tmp_path, TIMES)
+    done = made.tune("--cells", listed(tmp_path, CELL), "--why", why)
+    assert done.code == 0, done.err
+    (patch,) = (made.root / "gfxA").glob("*.dbpatch")
+    assert f"#! why {why}\n" in patch.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "\x1b[31mred",
+        "a\x7f",
+        "bad\udcff",
+        "\u202eright",
+        "a\ufeff",
+        "\u200da",
+        "a\u200d",
+        "a\u200c b",
+        "a\u200d\u200db",
+    ],
+)
 def test_a_reason_has_no_sign_that_nobody_sees(tmp_path, why):
     made = make_bench(tmp_path, TIMES)
     done = made.tune("--cells", listed(tmp_path, CELL), "--why", why)

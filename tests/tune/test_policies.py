@@ -8,7 +8,9 @@ from dataclasses import replace
 from tests.tune.bench import CELLS, invoke, listed, make_bench
 from txtdb.cli import tuning
 from txtdb.evidence.policy import Policy, described
+from txtdb.faults import Span
 from txtdb.tune.devices import DeviceMissing
+from txtdb.tune.tunable_faults import TunableFault
 
 CELL = CELLS[0]
 TIMES = {CELL: {(64, 2): 800.0}}
@@ -45,12 +47,12 @@ def test_a_family_with_an_impossible_policy_is_refused(monkeypatch):
 
 def test_an_offer_that_is_no_tunable_is_told(tmp_path, monkeypatch):
     def broken(iface):
-        raise TypeError("entry point attn_fwd (x:y) is no tunable: it has no call")
+        raise TunableFault("entry point attn_fwd (x:y) is no tunable: it has no call", Span("x:y"))
 
     monkeypatch.setattr(tuning, "find_tunable", broken)
     done = make_bench(tmp_path).tune("--all", "--device", "gpu")
     assert done.code == 2
-    assert "is no tunable: it has no call" in done.err
+    assert "x:y: error: entry point attn_fwd (x:y) is no tunable: it has no call [tunable]" in done.err
 
 
 def test_the_device_measures_by_the_policy_of_family_and_command(tmp_path, monkeypatch):
@@ -61,6 +63,7 @@ def test_the_device_measures_by_the_policy_of_family_and_command(tmp_path, monke
         raise DeviceMissing("enough")
 
     monkeypatch.setattr(tuning, "find_tunable", lambda iface: Family(fill=64))
+    monkeypatch.setattr(tuning, "check_tunable", lambda *given: None)
     monkeypatch.setattr(tuning, "Measurer", open_measurer)
     made = make_bench(tmp_path)
     candidates = tmp_path / "candidates.txt"
@@ -107,5 +110,19 @@ def test_a_policy_that_asks_for_less_than_verify_is_told(tmp_path):
     assert err.count("`txtdb verify` refuses what is published so") == 2
     code, text = invoke("verify", str(made.root))
     assert (code, "bar-changed" in text) == (1, True)
+    often = (
+        "measurement.warm_up=0",
+        "measurement.calls=1",
+        "measurement.fill=1",
+        "measurement.flush_cache=false",
+        "measurement.block_warm_up=0",
+        "finalists.calls=1",
+        "finalists.count=1",
+    )
+    made = make_bench(tmp_path / "often", TIMES)
+    sets = [word for change in often for word in ("--set", change)]
+    done = made.tune("--cells", listed(tmp_path, CELL), "--strategy", "exhaustive", *sets)
+    assert done.err.count("`txtdb verify` refuses what is published so") == len(often)
+    assert invoke("verify", str(made.root))[1].count("[bar-changed]") == len(often)
     strict = make_bench(tmp_path / "strict", TIMES)
     assert "verify" not in strict.tune("--cells", listed(tmp_path, CELL)).err

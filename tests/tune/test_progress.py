@@ -10,7 +10,8 @@ from tests.tune.bench import make_bench
 from txtdb.layers.database import load
 from txtdb.model.evidence import CellEvidence, Decision, Entrant, Evidence, Measured, Outcome, Reason, Standing, Status
 from txtdb.tune.fields import Cell, CellPlan
-from txtdb.tune.progress import Progress, TrialProgress, duration, summary_lines, summary_of
+from txtdb.tune.progress import Progress, TrialProgress, summary_lines, summary_of
+from txtdb.wording import duration
 
 CONFIGS = ((16, 2), (64, 2))
 
@@ -31,6 +32,13 @@ def cell_of(outcome: Outcome, reason: Reason, winner: int | None, publish: bool 
     standings = (Standing(1, 5, 0.1, 0.001, None),)
     decision = Decision(outcome, reason, winner, 0, True, total_ns=1e6, standings=standings, **given)  # type: ignore[arg-type]
     return CellEvidence(measured, decision)
+
+
+def broken(cell: CellEvidence, status: Status, detail: str) -> CellEvidence:
+    """The cell with a last entrant that was at fault."""
+    first, last = cell.measured.entrants
+    entrants = (first, replace(last, status=status, detail=detail))
+    return CellEvidence(replace(cell.measured, entrants=entrants), cell.decision)
 
 
 def compared(winner: int, *entrants: Entrant) -> CellEvidence:
@@ -59,6 +67,14 @@ LINES = {
     ),
     "not proven": (cell_of(Outcome.RETAINED, Reason.NO_CERTIFICATE, None), "kept, nothing is proven faster"),
     "failed": (cell_of(Outcome.FAILED, Reason.NO_VALID_CANDIDATE, None), "no valid candidate (2 ok)"),
+    "failed by several ways": (
+        broken(cell_of(Outcome.FAILED, Reason.NO_VALID_CANDIDATE, None), Status.COMPILE_ERROR, "no\nsuch  tile"),
+        "no valid candidate (1 ok, 1 compile_error: no such tile)",
+    ),
+    "failed with many words": (
+        broken(cell_of(Outcome.FAILED, Reason.NO_VALID_CANDIDATE, None), Status.CRASH, "a" * 1000),
+        f"no valid candidate (1 ok, 1 crash: {'a' * 159}…)",
+    ),
     "throttled": (cell_of(Outcome.UNMEASURED, Reason.STOPPED, None), "not measured: the device stays throttled"),
     "compared and slower": (
         cell_of(Outcome.RETAINED, Reason.COMPARED_ONLY, 0, publish=False),

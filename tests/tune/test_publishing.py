@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import signal
 import time
@@ -230,12 +231,68 @@ def test_a_name_that_has_evidence_is_told_before_anything_is_measured(tmp_path):
     made = make_bench(tmp_path, TIMES)
     assert made.tune("--cells", listed(tmp_path, CELL)).code == 0
     (tmp_path / "x").mkdir()
-    others = listed(tmp_path / "x", OTHER)
-    done = made.tune("--cells", others)
-    assert done.code == 1
-    assert done.err.index("there is evidence of this name") < done.err.index("there is other evidence of this name")
-    assert "--name tuned-2" in done.err
-    assert "evidence of this name" not in made.tune("--cells", others, "--name", "tuned-2").err
+    others, before = listed(tmp_path / "x", OTHER), made.measurements()
+    for more in ((), ("--dry-run",)):
+        done = made.tune("--cells", others, *more)
+        assert (done.code, made.measurements()) == (2, before)
+        assert "there is evidence of another run of this name: nothing that this run finds could be written" in done.err
+        assert "add --name tuned-2" in done.err
+    assert "of this name" not in made.tune("--cells", others, "--name", "tuned-2").err
+
+
+def test_a_run_that_was_ended_before_its_patch_was_written_goes_on_under_its_name(tmp_path):
+    made = make_bench(tmp_path, TIMES)
+    cells = listed(tmp_path, CELL)
+    assert made.tune("--cells", cells).code == 0
+    (patch,) = (made.root / "gfxA").glob("*.dbpatch")
+    patch.unlink()
+    before = made.measurements()
+    done = made.tune("--cells", cells)
+    assert (done.code, made.measurements(), patch.exists()) == (0, before, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_the_command_of_a_run_that_has_published_ends_well_again(tmp_path, options):
+    made = make_bench(tmp_path, TIMES)
+    cells = listed(tmp_path, CELL)
+    assert made.tune("--cells", cells).code == 0
+    before, published = made.measurements(), made.patches()
+    done = made.tune("--cells", cells, *options)
+    assert (done.code, made.measurements(), made.patches()) == (0, before, published)
+    assert "of this name" not in done.err
+    assert options or "nothing changes: no patch is written" in done.out
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"source": "newer"}, {"device": {"name": "new"}}, {"software": {"simulation": 2}}]
+)
+def test_a_name_of_another_device_s_evidence_is_told_before_anything_is_measured(tmp_path, change):
+    made = make_bench(tmp_path, TIMES)
+    cells = listed(tmp_path, CELL)
+    assert made.tune("--cells", cells).code == 0
+    (patch,) = (made.root / "gfxA").glob("*.dbpatch")
+    patch.unlink()
+    description = json.loads(made.device.read_text(encoding="utf-8"))
+    made.device.write_text(json.dumps({**description, **change}), encoding="utf-8")
+    done = made.tune("--cells", cells)
+    assert (done.code, len(list(made.journals.glob("*.journal")))) == (2, 1)
+    assert "there is evidence of another run of this name" in done.err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [("--strategy", "exhaustive"), ("--select", "energy"), ("--set", "race.delta_pct=0.5")],
+)
+def test_a_name_of_a_run_that_was_asked_otherwise_is_told_before_anything_is_measured(tmp_path, more):
+    made = make_bench(tmp_path, TIMES)
+    cells = listed(tmp_path, CELL)
+    assert made.tune("--cells", cells).code == 0
+    (patch,) = (made.root / "gfxA").glob("*.dbpatch")
+    patch.unlink()
+    before = made.measurements()
+    done = made.tune("--cells", cells, *more)
+    assert (done.code, made.measurements()) == (2, before)
+    assert "there is evidence of another run of this name" in done.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

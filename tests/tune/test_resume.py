@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -17,9 +18,14 @@ from zlib import crc32
 import pytest
 
 from tests.tune.bench import CELLS, CONFIGS, TABLE, Bench, listed, make_bench
+from txtdb.evidence.policy import Policy
+from txtdb.model.schema import ArchSection, Derived, FixedKey, Key, Schema
+from txtdb.model.values import ValueType
 from txtdb.tune import job
+from txtdb.tune.device import DeviceFacts
+from txtdb.tune.journal import journal_name
 from txtdb.tune.measuring import Measurer
-from txtdb.tune.session import run_session
+from txtdb.tune.session import Settings, identity_of, run_session
 
 TEN = CELLS[:10]
 TIMES = {cell: {(64, 2): 700.0 + place} for place, cell in enumerate(TEN) if place % 2 == 0}
@@ -218,6 +224,85 @@ def test_runs_that_measure_otherwise_have_journals_of_their_own(tmp_path, change
     assert len(list(made.journals.glob("*.journal"))) == 2
 
 
+def exchanged(text: str, one: str, other: str) -> str:
+    return text.replace(one, "\0").replace(other, one).replace("\0", other)
+
+
+def test_axes_that_change_their_names_do_not_lend_their_samples(tmp_path):
+    """The cells 64,128 and 128,64 have the same labels before and after, and are each the other problem."""
+    across, along = (64, 64, 128), (64, 128, 64)
+    made = make_bench(tmp_path, {across: {(64, 4): 500.0}, along: {(32, 2): 400.0, (64, 4): 3000.0}})
+    cells = listed(tmp_path, across, along)
+    assert made.tune("--cells", cells).code == 0
+    forget(made)
+    for name in ("schema/attn_fwd.toml", "gfxA/attn_fwd.txtdb"):
+        path = made.root / name
+        path.write_text(exchanged(path.read_text(encoding="utf-8"), "seqlen_q", "seqlen_k"), encoding="utf-8")
+    assert made.tune("--cells", cells).code == 0
+    assert len(list(made.journals.glob("*.journal"))) == 2
+    patch = made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    assert re.findall(r"^#! axis (.*)|^([ab] = .*)", patch, re.M) == [
+        ("seqlen_k 64 128", ""),
+        ("seqlen_q 64 128", ""),
+        ("", "a = 32 2"),
+        ("", "b = 64 4"),
+    ]
+    assert patch.endswith("[64]\n64 . a\n128 b .\n#! end\n")
+
+
+def test_keys_of_one_domain_that_change_their_names_do_not_lend_their_samples():
+    """Nor do those that become of another type, for the same word is then another value."""
+    names = {identity("keys", keys) for keys in (KEYS, KEYS[::-1], tuple(replace(key, type=ENUM) for key in KEYS))}
+    assert len(names) == 3
+
+
+def test_a_fixed_key_and_a_derived_field_tell_journals_apart():
+    fixed = {identity("fixed_keys", (FixedKey("page", INT, value),)) for value in (1, 2)}
+    maps = (((64, 1), (128, 0)), ((64, 0), (128, 0)), ((128, 0), (64, 1)))
+    derived = [identity("derived", (Derived("persistent", INT, "heads", mapping),)) for mapping in maps]
+    assert len(fixed) == 2
+    assert derived[0] != derived[1]
+    assert derived[0] == derived[2], "the order of a map says nothing"
+
+
+INT, ENUM = ValueType.INT, ValueType.ENUM
+KEYS = (Key("heads", INT, (64, 128)), Key("width", INT, (64, 128)))
+
+
+def identity(member: str, value: Any) -> str:
+    """The name of the journal of a schema that has some keys, and one member otherwise."""
+    found = replace(Schema("", "attn_fwd", "kernel", KEYS, sections=(ArchSection("gfxA"),)), **{member: value})
+    arch_schema = found.for_arch("gfxA")
+    assert arch_schema
+    settings = Settings("simulated:", Policy(), "race", 1, 3.0)
+    return journal_name(identity_of(arch_schema, settings, DeviceFacts({}, {}, {}, "")))
+
+
+def test_a_derived_field_of_another_value_is_measured_anew(tmp_path):
+    """What was slow with the one value of `persistent` is fast with the other."""
+    made = make_bench(tmp_path)
+    schema, device = made.root / "schema" / "attn_fwd.toml", json.loads(made.device.read_text(encoding="utf-8"))
+    for cell in device["cells"]:
+        both = [(one, value) for one in cell["candidates"] for value in (0, 1)]
+        cell["candidates"] = [
+            {**one, "config": {**one["config"], "persistent": value}, "ns": 600.0 + abs(1300.0 * value - one["ns"])}
+            for one, value in both
+        ]
+    made.device.write_text(json.dumps(device), encoding="utf-8")
+    plain, winners = schema.read_text(encoding="utf-8"), []
+    for value in (0, 1):
+        derived = (
+            f'[[derived]]\nname = "persistent"\ntype = "int"\nkey = "head_dim"\nmap = {{ 64 = {value}, 128 = 0 }}\n'
+        )
+        schema.write_text(plain.replace("[arch.gfxA]", f"{derived}\n[arch.gfxA]", 1), encoding="utf-8")
+        assert made.tune("--cells", listed(tmp_path, CELLS[0]), "--name", f"persistent-{value}").code == 0
+        evidence = made.evidence(f"persistent-{value}")
+        (cell,) = evidence["cells"]
+        winners.append(evidence["configs"][cell["entrants"][cell["decision"]["winner"]][0]])
+        forget(made)
+    assert winners == [[16, 2], [64, 4]]
+
+
 def candidates_file(folder: Path, *configs: tuple[int, int]) -> str:
     path = folder / "candidates.txt"
     path.write_text("".join(f"BLOCK_M={block} num_warps={warps}\n" for block, warps in configs), encoding="utf-8")
@@ -280,7 +365,7 @@ def test_two_tuners_do_not_write_one_journal(tmp_path):
     assert made.tune("--cells", cells).code == 0
     with made.journal().open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        done = made.tune("--cells", cells)
+        done = made.tune("--cells", cells, "--name", "more")
     assert done.code == 2
     assert "another tuner is writing this journal" in done.err
 

@@ -13,14 +13,18 @@ from txtdb.evidence.policy import Policy, as_json, described, from_json, overrid
 from txtdb.evidence.recompute import lax
 from txtdb.faults import Fault, Severity, Span
 from txtdb.tune.tunable import Tunable
+from txtdb.tune.tunable_faults import asked, wrong_value
 from txtdb.wording import did_you_mean
 
 
 def family_policy(tunable: Tunable | None) -> Policy:
-    """The policy that a family of kernels is tuned by."""
+    """The policy that a family of kernels is tuned by. Raises TunableFault for what is none."""
     if tunable is None:
         return Policy()
-    found, faults = from_json(as_json(tunable.policy(Policy())), Span(f"tunable of {tunable.iface}"))
+    given = asked(tunable, "policy", Policy())
+    if not isinstance(given, Policy):
+        raise wrong_value(tunable, "policy", given, "the policy that it is given with fields replaced")
+    found, faults = from_json(as_json(given), Span(f"tunable of {tunable.iface}"))
     if found is None:
         fail(faults, EXIT_USAGE)
     return found

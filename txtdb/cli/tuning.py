@@ -21,18 +21,19 @@ from txtdb.cli.common import (
     fault_json,
     format_option,
     open_root,
-    other_file_faults,
     overlay_option,
     print_faults,
     print_json,
     why_option,
 )
 from txtdb.cli.evidence_page import report
+from txtdb.cli.evidence_places import asked_faults, evidence_faults
 from txtdb.cli.policies import changed_policy, family_policy, lax_notes, show_policy
+from txtdb.cli.rehearsal import Rehearsal, has_to_measure
 from txtdb.cli.tables import choose_schema
 from txtdb.cli.usage import named_text, usage_faults
 from txtdb.diff.sides import open_side
-from txtdb.evidence.encode import EVIDENCE_START
+from txtdb.evidence.named import is_partial
 from txtdb.evidence.policy import Policy
 from txtdb.faults import Fault, Span, errors
 from txtdb.interrupts import terminated_as_interrupted
@@ -46,16 +47,23 @@ from txtdb.tune.cell_run import RACE, STRATEGIES
 from txtdb.tune.choosing import Choice
 from txtdb.tune.clocks import Requested, arranged
 from txtdb.tune.device import CandidateFault, DeviceFacts
-from txtdb.tune.devices import DeviceMissing, known_device, needs_tunable, runs_kernels, with_measurement
+from txtdb.tune.devices import (
+    DeviceMissing,
+    known_device,
+    needs_tunable,
+    runs_kernels,
+    simulation_of,
+    with_measurement,
+)
 from txtdb.tune.job import (
     Field,
     Instruments,
     Place,
     Prepared,
     Report,
-    Work,
     arch_faults,
     keep_evidence,
+    lacking_faults,
     perform,
     prepare,
     prepare_comparison,
@@ -70,15 +78,17 @@ from txtdb.tune.progress import (
     Progress,
     TrialProgress,
     calibration_text,
-    duration,
     summary_json,
     summary_lines,
     summary_of,
 )
-from txtdb.tune.publish import Publication, can_write, name_notes, place_faults, publication_faults
+from txtdb.tune.publish import Publication, place_faults, publication_faults
 from txtdb.tune.session import SELECT_ENERGY, SELECT_TIME, Settings, Watcher, identity_of
+from txtdb.tune.simulate import SimulatedDevice, find_simulated
+from txtdb.tune.taken import Taken, find_taken
 from txtdb.tune.tunable import Tunable, find_tunable, tunable_names
-from txtdb.wording import plural
+from txtdb.tune.tunable_check import check_asks, check_tunable
+from txtdb.wording import install_hint
 
 JOURNAL_FOLDER = ".txtdb-tune"
 
@@ -157,6 +167,8 @@ def tune(**given: Any) -> None:
     changed_policy(Policy(), given)  # what is wrong with it is told before a tunable is loaded
     with usage_faults(), ExitStack() as stack:
         if given["show_policy"]:
+            if given["iface"] in tunable_names() and not runs_kernels(given["device"]):
+                _tell(_not_asked(given["iface"]))
             show_policy(changed_policy(family_policy(_tunable(given)), given), given["style"])
         else:
             _Command(given, stack).run()
@@ -168,6 +180,8 @@ class _Command:
     def __init__(self, given: dict[str, Any], stack: ExitStack) -> None:
         self._given, self._stack = given, stack
         self._publication = Publication(given["name"], given["why"], given["whole_table"])
+        self._taken: Taken | None = None
+        self._kept = ""
 
     @cached_property
     def _tunable(self) -> Tunable | None:
@@ -192,7 +206,7 @@ class _Command:
             raise click.UsageError(_NO_TRIALS_OF_ENERGY)
         database, table = self._table()
         faults = publication_faults(database, table, self._publication)
-        faults += _no_place(self._given["evidence_out"])
+        faults += asked_faults(self._given["evidence_out"], self._given["journal"], database.roots)
         if self._given["compare"] is None and not self._given["dry_run"]:
             faults += place_faults(database.roots[0], table.arch)
         if faults:
@@ -200,9 +214,10 @@ class _Command:
         prepared = self._prepared(database, table)
         print_faults(prepared.notes)
         if self._given["compare"] is None:
-            print_faults(name_notes(database.roots[0], table.arch, self._publication))
+            self._taken = find_taken(database.roots[0], table.arch, self._publication.name)
             print_faults(lax_notes(self._settings.policy))
-        faults = size_faults(self._work(prepared))
+        faults = size_faults(work_of(prepared, self._settings, self._given["trials"] or 0))
+        faults += self._device_faults(database, prepared)
         if faults:
             fail(faults, EXIT_USAGE)
         if self._given["dry_run"]:
@@ -210,9 +225,8 @@ class _Command:
         elif not prepared.plans:
             self._say("nothing to measure")
         elif find_spec("scipy") is None:
-            raise click.UsageError(
-                "tune needs scipy: pip install 'txtdb[verify]', or 'txtdb[tune]' for kernels on a GPU"
-            )
+            hints = f"{install_hint('verify')}, or for kernels on a GPU {install_hint('tune')}"
+            raise click.UsageError(f"tune needs scipy: {hints}")
         else:
             self._finish(database, prepared, self._measured(database, prepared))
 
@@ -249,38 +263,59 @@ class _Command:
             known = ", ".join(tunable_names()) or "none"
             raise DeviceMissing(f"no package offers a tunable of {schema.iface}; there are: {known}")
         if self._tunable is not None:
-            fixed = (key.name for key in schema.fixed_keys)
-            declared = {*schema.key_names, *fixed, *schema.axis_names, *schema.field_names}
-            lacking = [name for name in self._tunable.asks if name not in declared]
-            if lacking:
-                raise DeviceMissing(f"the tunable of {schema.iface} needs {', '.join(lacking)}, which the schema lacks")
+            check_asks(self._tunable, schema)
         return Field(tunable=self._tunable)
 
     def _choice(self) -> Choice:
         given = self._given
         ways = [name for name in ("everything", "missing", "cells") if given[name]]
-        if len(ways) > 1 or ("cells" in ways and (given["keys"] or given["shapes"])):
-            raise click.UsageError("--all, --missing and --cells exclude each other, and --cells all others")
+        narrowing = [name for name in ("everything", "missing", "keys", "shapes") if given[name]]
+        if given["cells"] and narrowing:
+            words = " and ".join("--all" if name == "everything" else f"--{name}" for name in narrowing)
+            raise click.UsageError(f"--cells lists all cells that are measured: leave out {words}, or --cells")
+        if len(ways) > 1:
+            raise click.UsageError("--all and --missing exclude each other: give one of them")
         if not ways and not given["keys"] and not given["shapes"]:
             raise click.UsageError("say which cells: --all, --missing, --keys, --shapes or --cells")
         shapes, cells = named_text(given["shapes"]), named_text(given["cells"])
         return Choice(given["everything"], given["missing"], given["keys"], shapes, cells)
 
-    def _work(self, prepared: Prepared) -> Work:
-        return work_of(prepared, self._settings, self._given["trials"] or 0)
+    def _device_faults(self, database: Database, prepared: Prepared) -> list[Fault]:
+        """What is wrong with the device or the tunable, as far as it is known before the device is opened."""
+        if self._simulated:
+            faults = arch_faults(database, prepared.table.arch, self._simulated.facts(prepared.table.iface))
+            return faults or lacking_faults(self._simulated, prepared)
+        if self._tunable and needs_tunable(self._given["device"]):
+            fill = self._settings.policy.measurement.fill
+            check_tunable(self._tunable, prepared.arch_schema, prepared.plans, fill)
+        return []
+
+    @cached_property
+    def _simulated(self) -> SimulatedDevice | None:
+        """The simulated device; it ends the program where its description cannot be used."""
+        file = simulation_of(self._given["device"])
+        found = None if file is None else find_simulated(file)
+        if isinstance(found, list):
+            fail(found, EXIT_USAGE)
+        return found
+
+    @cached_property
+    def _place(self) -> Place:
+        return Place(self._given["journal_dir"], self._given["journal"], self._given["repair"])
 
     def _dry_run(self, prepared: Prepared) -> None:
-        work = self._work(prepared)
-        counts = {"cell": work.cells, "candidate": work.candidates, "trial": work.trials}
-        if self._given["style"] == "json":
-            told = {f"{word}s": count for word, count in counts.items()}
-            print_json({**told, "estimate_s": round(work.seconds)})
-        else:
-            words = [f"{count} {plural(count, word)}" for word, count in counts.items() if count or word != "trial"]
-            click.echo(f"{', '.join(words)}, about {duration(work.seconds)}")
+        iface, device = prepared.table.iface, self._simulated
+        if device and iface in tunable_names():
+            _tell(_not_asked(iface))
+        facts = device.facts(iface) if device else None
+        if facts and device and self._settings.by_energy:
+            facts = replace(facts, contract={**facts.contract, "power": device.power_contract()})
+        Rehearsal(prepared, self._settings, self._place, self._given["trials"] or 0, facts, self._taken).tell(
+            self._given["style"]
+        )
 
     def _measured(self, database: Database, prepared: Prepared) -> Report:
-        given, place = self._given, Place(self._given["journal_dir"], self._given["journal"], self._given["repair"])
+        given, place = self._given, self._place
         resumes = place.may_resume(given["iface"], prepared.table.arch)
         measurer = Measurer(self._settings.device, self._settings.policy.run, resumes)
         self._stack.callback(measurer.close)
@@ -291,19 +326,32 @@ class _Command:
         facts = _with_clocks(measurer.facts(given["iface"]), clocks)
         if self._settings.by_energy:
             facts = replace(facts, contract={**facts.contract, "power": measurer.power_contract()})
-        journal, faults = place.open(identity_of(prepared.arch_schema, self._settings, facts))
+        identity = identity_of(prepared.arch_schema, self._settings, facts)
+        if self._taken and has_to_measure(prepared, self._settings, place, identity):
+            fail([self._taken.fault()], EXIT_USAGE)
+        journal, faults = place.open(identity)
         print_faults(faults)
         if journal is None:
             sys.exit(EXIT_USAGE)
         self._stack.callback(journal.close)
+        evidence_file = self._evidence_file(journal.path)
         calibration = self._calibration(prepared, journal, measurer)
         estimate_s = work_of(prepared, self._settings).seconds
         progress = Progress(prepared.table.schema, prepared.plans, self._say, _tell, time.monotonic, estimate_s)
         instruments = Instruments(facts, journal, measurer, Watcher(progress.tick, progress.cell), clocks)
         found = perform(prepared, self._settings, instruments, self._publication.name, calibration)
-        beside = journal.path.with_name(f"{journal.path.stem}-{self._publication.name}.json")
-        keep_evidence(given["evidence_out"] or beside, found.evidence, prepared)
+        keep_evidence(evidence_file, found.evidence, prepared)
+        self._kept = evidence_file.as_posix()
         return found
+
+    def _evidence_file(self, journal: Path) -> Path:
+        """Where the evidence goes; ends the program where something else is there."""
+        beside = journal.with_name(f"{journal.stem}-{self._publication.name}.json")
+        file: Path = self._given["evidence_out"] or beside
+        faults = evidence_faults(file, journal)
+        if faults:
+            fail(faults, EXIT_USAGE)
+        return file
 
     def _clocks(self, measurer: Measurer) -> dict[str, Any]:
         """Change clocks and cap until the command ends, where that is asked for; what came of it."""
@@ -341,12 +389,30 @@ class _Command:
         if self._given["style"] == "json":
             files = [] if change.faults else [step.file for step in change.steps]
             faults = [fault_json(fault) for fault in change.faults]
-            print_json({**summary_json(summary), "stopped": found.stopped, "files": files, "faults": faults})
+            told = {**summary_json(summary), "stopped": found.stopped, "evidence": self._kept}
+            print_json({**told, "files": files, "faults": faults})
         else:
             click.echo("\n".join(summary_lines(prepared.table.schema, summary)))
-            click.echo(_ending(found, change))
+            if summary.details:
+                click.echo(f"all that was said of candidates is in {self._kept}")
+            click.echo(self._ending(found, change))
         print_faults(change.faults)
         sys.exit(0 if summary.is_clean and not change.faults else EXIT_FINDINGS)
+
+    def _ending(self, found: Report, change: Change) -> str:
+        if found.stopped:
+            return "stopped: the same command goes on from here"
+        is_comparison = self._given["compare"] is not None
+        if is_partial(found.evidence):
+            written = (
+                "" if is_comparison else f"no {'table' if self._publication.whole_table else 'patch'} is written; "
+            )
+            return f"not complete: {written}the same command goes on from here"
+        if is_comparison:
+            return "compared: the database stays as it is"
+        if not change.steps and not change.faults:
+            return "nothing changes: no patch is written"
+        return "\n".join(outcome_lines(change, False))
 
     def _say(self, line: str) -> None:
         click.echo(line, err=self._given["style"] == "json")
@@ -362,24 +428,10 @@ def _tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _ending(found: Report, change: Change) -> str:
-    if found.stopped:
-        return "stopped: the same command goes on from here"
-    if found.evidence.cells and not any(cell.measured.publish for cell in found.evidence.cells):
-        return "compared: the database stays as it is"
-    if not change.steps and not change.faults:
-        return "nothing changes: no patch is written"
-    return "\n".join(outcome_lines(change, False))
-
-
-def _no_place(file: Path | None) -> list[Fault]:
-    """Why the evidence of a run cannot be written to a file, as far as that is known before it is."""
-    if file is None:
-        return []
-    if can_write(file.absolute().parent):
-        return other_file_faults(file, [EVIDENCE_START])
-    message, hint = "no file can be written here", "name a file in a folder that you may write to"
-    return [Fault("unwritable", Span(file.as_posix()), message, hint)]
+def _not_asked(iface: str) -> str:
+    return (
+        f"the tunable of {iface} is not asked: a simulated device has the usual policy, and all configs of the schema"
+    )
 
 
 def _usable(found: ResolvedTable | list[Fault]) -> ResolvedTable:
@@ -389,11 +441,8 @@ def _usable(found: ResolvedTable | list[Fault]) -> ResolvedTable:
 
 
 def _tunable(given: dict[str, Any]) -> Tunable | None:
-    """The kernels of the interface, for a device that runs them. Raises DeviceMissing for an offer that is broken."""
+    """The kernels of the interface, for a device that runs them. Raises TunableFault for a broken offer."""
     known_device(given["device"])
     if not given["iface"] or not runs_kernels(given["device"]):
         return None
-    try:
-        return find_tunable(given["iface"])
-    except TypeError as error:
-        raise DeviceMissing(str(error)) from error
+    return find_tunable(given["iface"])

@@ -12,6 +12,8 @@ from txtdb.cli.common import EXIT_USAGE, fail
 from txtdb.faults import Fault, FaultError, Span
 from txtdb.tune.clocks import ClocksRefused
 from txtdb.tune.devices import DeviceMissing
+from txtdb.tune.tunable_faults import TunableFault, lacks_own_need
+from txtdb.wording import install_hint
 
 
 @contextmanager
@@ -21,9 +23,12 @@ def usage_faults() -> Iterator[None]:
         yield
     except FaultError as error:
         fail(error.faults, EXIT_USAGE)
+    except TunableFault as error:
+        fail([error.fault()], EXIT_USAGE)
     except ImportError as error:
-        hint = "pip install 'txtdb[tune]'"
-        fail([Fault("device", Span("--device"), f"what the device needs is not installed: {error}", hint)], EXIT_USAGE)
+        message = f"what the device needs is not installed: {error}"
+        hint = install_hint("tune") if lacks_own_need(error) else ""
+        fail([Fault("device", Span("--device"), message, hint)], EXIT_USAGE)
     except ClocksRefused as error:
         fail([Fault("device", Span("--clocks"), f"clocks cannot be changed: {error}", "")], EXIT_USAGE)
     except DeviceMissing as error:

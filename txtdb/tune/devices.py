@@ -28,7 +28,7 @@ def device_names() -> list[str]:
 
 def runs_kernels(text: str) -> bool:
     """Whether a device runs the kernels of a tunable; the simulated one answers from its description."""
-    return text.partition(":")[0] != "simulated"
+    return simulation_of(text) is None
 
 
 def needs_tunable(text: str) -> bool:
@@ -42,11 +42,24 @@ def open_device(text: str) -> Device:
     try:
         device = _factory(name)(rest)
     except (OSError, ValueError, ImportError) as error:
-        raise DeviceMissing(f"device {text}: {error}") from error
+        raise DeviceMissing(f"device {text}: {_said(error)}") from error
     missing = [member for member in _MEMBERS if not hasattr(device, member)]
     if missing:
         raise DeviceMissing(f"device {text} has no {', '.join(missing)}")
     return device
+
+
+def _said(error: Exception) -> str:
+    """An error for people: the file and why, without a number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def simulation_of(text: str) -> str | None:
+    """The file that describes a simulated device; None for a device of another kind."""
+    name, _, rest = text.partition(":")
+    return rest if name == "simulated" else None
 
 
 def with_measurement(text: str, measurement: Measurement) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
@@ -14,6 +14,7 @@ from txtdb.model.table import ConfigValues
 from txtdb.model.values import Functional, Value, ValueType, functional_rank, print_value, print_values
 from txtdb.tune.device import Config, Task
 from txtdb.tune.tunable import Tunable
+from txtdb.tune.tunable_faults import asked_items, unusable
 from txtdb.views.asking import field_types, parse_words
 
 # More configs than this are not listed: a field of this size needs narrowing, not patience.
@@ -90,17 +91,22 @@ def narrowed(
 ) -> tuple[ConfigValues, ...]:
     """What a tunable leaves of a field for one task; all of it where there is no tunable.
 
-    Raises ValueError when the tunable gives a config that is not of the field.
+    Raises TunableFault when the tunable raises, or gives what is no config of the field.
     """
     if tunable is None:
         return tuple(field)
     by_content = {_frozen(full_config(schema, functional, values)): values for values in field}
     given = sorted(by_content.values(), key=functional_rank)
-    chosen = tunable.narrow(task, [full_config(schema, functional, values) for values in given])
-    unknown = [config for config in chosen if _frozen(config) not in by_content]
-    if unknown:
-        raise ValueError(f"the tunable of {schema.iface} gave a config that is not of the field: {dict(unknown[0])}")
+    configs = [full_config(schema, functional, values) for values in given]
+    chosen = asked_items(tunable, "narrow", Mapping, "configs of those that it is given", task, configs)
+    for config in chosen:
+        if not all(map(_hashable, config.values())) or _frozen(config) not in by_content:
+            raise unusable(tunable, "narrow", f"gave a config that is not of the field: {dict(config)}")
     return tuple(by_content[_frozen(config)] for config in chosen)
+
+
+def _hashable(value: object) -> bool:
+    return isinstance(value, Hashable)
 
 
 def _frozen(config: Config) -> frozenset[tuple[str, Value]]:

@@ -13,7 +13,6 @@ from txtdb.evidence.files import MAX_BYTES, write_evidence
 from txtdb.faults import Fault, Severity, Span, errors
 from txtdb.files import write_if_changed
 from txtdb.layers.database import Database, open_database
-from txtdb.layers.resolve import empty_fold
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.locking import alone_in
 from txtdb.model.archs import arch_text, is_arch
@@ -24,11 +23,12 @@ from txtdb.patching.outcome import Outcome as Change
 from txtdb.tune.calibrating import Calibrated, plan_trials
 from txtdb.tune.choosing import Choice, choose_cells, config_at, ground_of
 from txtdb.tune.device import DeviceFacts
-from txtdb.tune.fields import CellPlan, ordered, read_candidates, schema_field
+from txtdb.tune.fields import CellPlan, full_config, ordered, read_candidates, schema_field, task_of
 from txtdb.tune.journal import SUFFIX, Journal, journal_name, open_journal
 from txtdb.tune.measuring import Measurer
 from txtdb.tune.publish import Publication, is_published, moved_fault, publish
 from txtdb.tune.session import Settings, Watcher, evidence_of, plan_cell, run_session
+from txtdb.tune.simulate import SimulatedDevice
 from txtdb.tune.tunable import Tunable
 from txtdb.wording import plural
 
@@ -68,21 +68,13 @@ class Prepared:
 
 def table_of(database: Database, arch: str, iface: str) -> ResolvedTable | list[Fault]:
     """The resolved table that is tuned; one without any cell where there are no files yet."""
-    resolution = database.resolve(arch, iface)
-    wrong = [fault for fault in errors(resolution.faults) if fault.rule != "no-data"]
-    if wrong:
-        return wrong
-    if resolution.table:
-        return resolution.table
-    arch_schema = database.schemas[iface].for_arch(arch)
-    assert arch_schema, "the caller has seen to it that the interface exists there"
-    return ResolvedTable(arch, arch_schema, database.pool(iface), (), empty_fold(len(arch_schema.schema.axes)))
+    return database.table_or_empty(arch, iface)
 
 
 def prepare(database: Database, table: ResolvedTable, choice: Choice, field: Field) -> Prepared | list[Fault]:
     """Choose cells and plan what is measured for each. Cells that a pin decides are left out, with a note.
 
-    Raises ValueError for a tunable that narrows a field to configs that are not in it.
+    Raises TunableFault for a tunable that cannot narrow the field.
     """
     cells, faults = choose_cells(table, choice)
     known, more = _configs(table.arch_schema, field)
@@ -149,10 +141,12 @@ class Work:
     evidence_bytes: int
 
 
-def work_of(prepared: Prepared, settings: Settings, trials: int = 0) -> Work:
-    """Count what a run measures, with so many trials of equals before it."""
+def work_of(prepared: Prepared, settings: Settings, trials: int = 0, checked: int = 0) -> Work:
+    """Count what a run measures, with so many trials of equals before it; `checked` candidates are known to be right
+    or wrong."""
     candidates, cells = sum(len(plan.candidates) for plan in prepared.plans), len(prepared.plans)
-    prepared_s = candidates * (_COMPILE_S / settings.jobs + _CHECK_S + (_POWER_S if settings.by_energy else 0.0))
+    prepared_s = (candidates - checked) * (_COMPILE_S / settings.jobs + _CHECK_S)
+    prepared_s += candidates * _POWER_S if settings.by_energy else 0.0
     planned = plan_trials(trials)
     labels = sum(trial.labels for trial in planned)
     parts = _calls(candidates, cells, _BLOCKS, settings), _calls(labels, len(planned), _TRIAL_BLOCKS, settings)
@@ -197,6 +191,21 @@ def arch_faults(database: Database, arch: str, facts: DeviceFacts) -> list[Fault
     return [Fault("device", Span("--arch"), f"the device is {arch_text(stated)}, not {arch}", hint)]
 
 
+def lacking_faults(device: SimulatedDevice, prepared: Prepared) -> list[Fault]:
+    """What forbids to measure cells on a simulated device: that it is described for none of their candidates."""
+    schema, arch, lacking = prepared.table.schema, prepared.table.arch, []
+    for plan in prepared.plans:
+        configs = (full_config(schema, plan.cell.functional, one) for one in plan.candidates)
+        lacking.append(device.lack(task_of(schema, arch, plan.cell), configs))
+    told = [text for text in lacking if text]
+    if not told:
+        return []
+    message = f"the simulated device has {told[0]}"
+    message += f", and nothing of {len(told) - 1} more of the {len(lacking)} cells" if len(told) > 1 else ""
+    hint = "choose cells that it is described for, by --cells or --keys, or describe these"
+    return [Fault("device", Span("--device"), message, hint)]
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a run keeps its journal: a folder, or a file that is named."""
@@ -209,9 +218,17 @@ class Place:
         """Whether there is a journal of a run that may be the same."""
         return bool(self.file) or any(self.folder.glob(f"{iface}-{arch}-*{SUFFIX}"))
 
+    def journals(self, identity: Mapping[str, Any]) -> list[Path]:
+        """The journals of the folder that are of the interface and arch, sorted."""
+        return sorted(self.folder.glob(f"{identity['iface']}-{identity['arch']}-*{SUFFIX}"))
+
     def open(self, identity: Mapping[str, Any]) -> tuple[Journal | None, list[Fault]]:
         """Open the journal of a run. Raises OSError where it cannot be written."""
-        return open_journal(self.file or self.folder / journal_name(identity), identity, self.repair)
+        return open_journal(self.path(identity), identity, self.repair)
+
+    def path(self, identity: Mapping[str, Any]) -> Path:
+        """The file of the journal of a run."""
+        return self.file or self.folder / journal_name(identity)
 
 
 @dataclass(frozen=True)
@@ -249,17 +266,17 @@ def perform(
     clocks = _conditions(tools, run, "clocks", lambda: tools.clocks) if tools.clocks else {}
     session = run_session(arch_schema, prepared.plans, settings, tools.journal, tools.measurer, tools.watcher)
     planned = len(prepared.plans)
-    last = {} if session.stopped else _conditions(tools, run, "end", tools.measurer.conditions)
+    last = _conditions(tools, run, "end", tools.measurer.conditions) if session.is_whole else {}
     facts = replace(tools.facts, device={**tools.facts.device, **clocks, **first, **last}, software=software)
     evidence = evidence_of(arch_schema, name, planned, settings, facts, calibration, session)
-    return Report(evidence, session.stopped, settings.publish and not session.stopped)
+    return Report(evidence, session.stopped, settings.publish and session.is_whole)
 
 
 def write_down(database: Database, prepared: Prepared, report: Report, publication: Publication) -> Change:
     """Write what a run publishes, all of it or nothing; what it was, or what stood in the way.
 
-    A comparison publishes nothing, nor does a run that was ended early: its journal has what was measured. Raises
-    OSError.
+    A comparison publishes nothing, nor does a run that was ended early or left cells unmeasured: its journal has what
+    was measured, and its evidence would prove nothing. Raises OSError.
     """
     if not report.publishes:
         return Change(database.roots[0], schemas=database.schemas)

@@ -17,18 +17,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 from zlib import crc32
 
 from txtdb.faults import Fault, Severity, Span
 from txtdb.files import naming
-from txtdb.locking import lock
+from txtdb.locking import NOTHING_LOCKED, lock
 
 JOURNAL_VERSION = 1
 SUFFIX = ".journal"
-# What the first line of a journal may be that was not written to its end.
-_HEADER = re.compile(rb"[0-9a-f]{0,8}|[0-9a-f]{8} [^\n]*")
+# How a journal starts. Its first line may have been cut anywhere; less than _TELLING tells nothing.
+_CHECKSUM, _START = re.compile(rb"[0-9a-f]{8}"), b' {"identity":'
+_TELLING = b' {"'
 _BUSY = "wait until it is done, or name another folder with --journal-dir, where all is measured anew"
 
 Record = Mapping[str, Any]
@@ -55,19 +57,19 @@ class Journal:
         self.path = path
         self.records = records
         self._stream = stream
-        self._counts_links = _links(stream) > 0  # some file systems count none
+        self._is_told = self._is_there()  # not by file systems that number files as they like
         self._mutex = threading.Lock()
 
     def append(self, record: Record, *, force: bool = False) -> None:
         """Write one record; `force` waits until it is on the disk. Threads may call this.
 
         Raises OSError, as of a full disk: the line may be torn then, and what is written later would go on with it. So
-        it does where somebody removed the file: nothing that is written would be found again.
+        it does where somebody removed or replaced the file: nothing that is written would be found again.
         """
         with self._mutex, naming(self.path):
             self._stream.write(_line(record))
             self._stream.flush()
-            if self._counts_links and not _links(self._stream):
+            if self._is_told and not self._is_there():
                 raise FileNotFoundError(errno.ENOENT, "the journal was removed during the run")
             if force:
                 os.fsync(self._stream.fileno())
@@ -82,32 +84,45 @@ class Journal:
             finally:
                 self._stream.close()
 
-
-def _links(stream: IO[bytes]) -> int:
-    return os.fstat(stream.fileno()).st_nlink
+    def _is_there(self) -> bool:
+        """Whether the name still leads to the file that is open."""
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(self._stream.fileno()))
+        except FileNotFoundError:
+            return False
 
 
 def open_journal(path: Path, identity: Mapping[str, Any], repair: bool) -> tuple[Journal | None, list[Fault]]:
     """Open the journal of a run, or start it.
 
     A torn last line is dropped with a warning. None, with the file as it was, when another tuner has it open, when it
-    is of another run, or when a line before the last is damaged; `repair` cuts the file there, and keeps what it cuts
-    in a file beside it.
+    is of another run or no journal, or when a line before the last is damaged; `repair` cuts the file there, and keeps
+    what it cuts in a file beside it. Where nothing can be locked a warning says so. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     stream = path.open("a+b")
-    if not lock(stream):
-        stream.close()
-        return None, [_fault(path, 0, "another tuner is writing this journal", _BUSY)]
-    with naming(path):
-        try:
+    journal = None
+    try:
+        with naming(path):
+            is_free, notes = _locked(path, stream)
+            if not is_free:
+                return None, [_fault(path, 0, "another tuner is writing this journal", _BUSY)]
             journal, faults = _opened(path, stream, identity, repair)
-        except BaseException:
+    finally:
+        if journal is None:
             stream.close()
+    return journal, [*notes, *faults]
+
+
+def _locked(path: Path, stream: IO[bytes]) -> tuple[bool, list[Fault]]:
+    """Whether the journal is this process's, as far as the file system can tell, and a warning where it cannot."""
+    try:
+        return lock(stream), []
+    except OSError as error:
+        if error.errno not in NOTHING_LOCKED:
             raise
-    if journal is None:
-        stream.close()
-    return journal, faults
+    hint = "let no other tuner write this journal meanwhile, or name a folder elsewhere with --journal-dir"
+    return True, [_fault(path, 0, "nothing can be locked here", hint, Severity.WARNING)]
 
 
 def _opened(
@@ -129,7 +144,7 @@ def _opened(
             return None, [_fault(path, 1, message, "leave out --journal, so that the run gets its own")]
     if content.size < len(data):
         if repair and not _is_torn(data, content.size):
-            path.with_name(f"{path.name}.damaged").write_bytes(data[content.size :])
+            _beside(path).write_bytes(data[content.size :])
         stream.truncate(content.size)
     journal = Journal(path, stream, content.records[1:])
     if not content.records:
@@ -144,9 +159,8 @@ def read_journal(data: bytes, path: Path, repair: bool = False) -> tuple[Content
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         record = _record(line)
         is_header = record is not None and record.get("is") == "journal"
-        if number == 1 and not is_header and path.suffix != SUFFIX and not _HEADER.fullmatch(data):
-            hint = "name another file with --journal, or leave it out"
-            return None, [_fault(path, 1, "this is no journal", hint)]
+        if number == 1 and not is_header and not _is_journal(data):
+            return None, [_fault(path, 1, "this is no journal", "name another file with --journal, or remove this one")]
         if record is None or (number == 1 and not is_header):
             return _damaged(Content(tuple(records), size), number, data, path, repair)
         records.append(record)
@@ -162,9 +176,22 @@ def _damaged(
         return content, [_fault(path, number, message, "what it held is measured again", Severity.WARNING)]
     if repair:
         message = "the line is damaged: the journal is cut here"
-        return content, [_fault(path, number, message, f"the rest is kept in {path.name}.damaged", Severity.WARNING)]
+        return content, [_fault(path, number, message, f"the rest is kept in {_beside(path).name}", Severity.WARNING)]
     hint = "run again with --repair to cut the journal here and measure what followed again"
     return None, [_fault(path, number, "the line is damaged", hint)]
+
+
+def _is_journal(data: bytes) -> bool:
+    """Whether a file whose first line is damaged was a journal: it starts like one, or one of its lines is sound."""
+    start = data[8 : 8 + len(_START)]
+    starts_so = start.startswith(_TELLING) and _START.startswith(start) and _CHECKSUM.match(data) is not None
+    return starts_so or any(_record(line) is not None for line in data.splitlines(keepends=True))
+
+
+def _beside(path: Path) -> Path:
+    """Where what is cut off a journal is kept: `a.journal.damaged`, or the first of `a.journal.damaged-2`, … free."""
+    names = (f"{path.name}.damaged{f'-{number}' * (number > 1)}" for number in count(1))
+    return next(place for name in names if not (place := path.with_name(name)).exists())
 
 
 def _is_torn(data: bytes, size: int) -> bool:

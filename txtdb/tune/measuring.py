@@ -39,6 +39,9 @@ MOST_THROTTLED = 5
 class Throttled(Exception):
     """The device stays throttled: what it measures says nothing."""
 
+    def __init__(self) -> None:
+        super().__init__("the device stays throttled")
+
 
 def default_jobs() -> int:
     """Processes that compile: two processors are left, to the process that measures and to the tuner."""
@@ -123,7 +126,7 @@ class Measurer:
     def check(self, task: Task, config: Config, notes: Notes | None = None) -> float:
         """The largest error of a candidate's results, in units of the tolerance; it may be NaN."""
         if self._served >= self._run.batch:
-            self._renew()
+            self.fresh()
         self._served += 1
         return float(self._ask(request_of("check", task, config), self._run.call_limit_s, notes))
 
@@ -167,17 +170,11 @@ class Measurer:
         return reading
 
     def fresh(self) -> None:
-        """Let the next candidate have a new process."""
+        """Let the next candidate have a new process, behind a shield if this one is."""
         if self._worker:
             self._worker.close()
-        self._worker, self._served, self._shielded = None, 0, False
+        self._worker, self._served = None, 0
         self._prepared.clear()
-
-    def _renew(self) -> None:
-        """Let the next candidate have a new process, behind a shield if this one is."""
-        shielded = self._shielded
-        self.fresh()
-        self._shielded = shielded
 
     def shield(self) -> None:
         """Let the next candidates have a process that stands below another one."""
@@ -205,7 +202,7 @@ class Measurer:
         except CandidateFault as fault:
             # Whatever else is wrong with it: the next candidate must not be taken for the one that ended that process.
             if fault.status in (Status.CRASH, Status.TIMEOUT) or worker.fell():
-                self._renew()
+                self.fresh()
             raise
         return value
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from txtdb.evidence.watts import usable_watts
-from txtdb.model.evidence import CellEvidence, Decision, Entrant, Evidence, Measured, Outcome, Reason, Status
+from txtdb.model.evidence import CellEvidence, Entrant, Evidence, Measured, Outcome, Reason, Status
 from txtdb.model.schema import Schema
 from txtdb.model.table import functional_text
 from txtdb.model.values import Functional
@@ -23,16 +23,24 @@ from txtdb.tune.comparison import (
     sides_of,
 )
 from txtdb.tune.fields import Cell, CellPlan
-from txtdb.wording import plural
+from txtdb.wording import duration, plural
 
 # Between lines that tell the time that is left.
 _QUIET_S = 10.0
 
-# Why a cell keeps what it has, for people.
+# Of what a compiler says, so much is told in the line of a cell.
+_DETAIL_LENGTH = 160
+
+# Why a cell keeps what it has, for people; where energy decides, some of it is said in other words.
 _KEPT = {
     Reason.BELOW_BAR: "the gain is below the bar",
     Reason.INCUMBENT_WINS: "it is the fastest",
     Reason.NO_CERTIFICATE: "nothing is proven faster",
+}
+_KEPT_BY_ENERGY = {
+    **_KEPT,
+    Reason.INCUMBENT_WINS: "it needs the least energy",
+    Reason.NO_CERTIFICATE: "nothing is proven to need less energy",
 }
 
 
@@ -104,14 +112,6 @@ class TrialProgress:
             self._tell(f"calibration: {done}/{planned} trials, about {duration(left)} left")
 
 
-def duration(seconds: float) -> str:
-    """`45 s`, `3 min` or `2 h 5 min`."""
-    if seconds < 90:
-        return f"{round(seconds)} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def cell_name(schema: Schema, cell: Cell) -> str:
     """A cell for people: `dtype=fp16 head_dim=64 seqlen_q=128`."""
     at = " ".join(f"{name}={value}" for name, value in zip(schema.axis_names, cell.at, strict=True))
@@ -128,14 +128,15 @@ def cell_text(schema: Schema, cell: CellEvidence) -> str:
     if decision.reason is Reason.COMPARED_ONLY:
         return _compared_text(schema, cell)
     if decision.outcome is Outcome.RETAINED:
-        return f"kept, {_KEPT[decision.reason]}{_gain_text(decision)}"
+        why = _KEPT_BY_ENERGY if measured.watts else _KEPT
+        return f"kept, {why[decision.reason]}{_gain_text(cell)}"
     assert decision.winner is not None, "what is published has a winner"
     winner = measured.entrants[decision.winner].config
     old = None if measured.incumbent is None else measured.entrants[measured.incumbent]
     change = changed_fields(schema, old.config if old else None, winner)
     if decision.reason is Reason.INCUMBENT_FAILED and old:
         return f"{change}, because the incumbent failed: {_failure(old)}"
-    return f"{change}{_gain_text(decision) or ', where there was none'}"
+    return f"{change}{_gain_text(cell) or ', where there was none'}"
 
 
 def _compared_text(schema: Schema, cell: CellEvidence) -> str:
@@ -155,18 +156,38 @@ def _failure(entrant: Entrant) -> str:
     return f"{entrant.status}{f' ({entrant.detail})' if entrant.detail else ''}"
 
 
-def _gain_text(decision: Decision) -> str:
+def _gain_text(cell: CellEvidence) -> str:
+    """`, gain 5.2 % ± 0.4`, or `, 5.2 % ± 0.4 less energy` where energy decides."""
+    decision = cell.decision
     if decision.gain_pct is None or decision.floor_pct is None or decision.winner == decision.incumbent:
         return ""
+    if cell.measured.watts:
+        word = "more" if decision.gain_pct < 0 else "less"
+        return f", {abs(decision.gain_pct):.1f} % ± {decision.floor_pct:.1f} {word} energy"
     return f", gain {decision.gain_pct:.1f} % ± {decision.floor_pct:.1f}"
 
 
 def _fault_text(measured: Measured) -> str:
-    """How many candidates ended in which way, and how many right ones have no watts where energy decides."""
-    counts = Counter(entrant.status for entrant in measured.entrants)
+    """How many candidates ended in which way, why the first of each did, and how many right ones have no watts."""
+    counts, details = Counter(entrant.status for entrant in measured.entrants), _first_details(measured.entrants)
     dark = counts[Status.OK] - len(usable_watts(measured)) if measured.watts else 0
-    told = [f"{counts[status]} {status}" for status in Status if counts[status]]
+    told = [f"{counts[status]} {status}{_after_colon(details.get(status))}" for status in Status if counts[status]]
     return ", ".join([*told, *([f"{dark} without a usable reading of watts"] if dark else [])])
+
+
+def _first_details(entrants: Iterable[Entrant]) -> dict[Status, str]:
+    """What was said of the first candidate at fault of each status."""
+    found: dict[Status, str] = {}
+    for entrant in entrants:
+        if entrant.detail and entrant.status is not Status.OK:
+            found.setdefault(entrant.status, " ".join(entrant.detail.split()))
+    return found
+
+
+def _after_colon(detail: str | None) -> str:
+    if detail is None:
+        return ""
+    return f": {detail}" if len(detail) <= _DETAIL_LENGTH else f": {detail[: _DETAIL_LENGTH - 1]}…"
 
 
 def calibration_text(found: Mapping[str, Any]) -> str:
@@ -182,7 +203,8 @@ class Summary:
     """A run in numbers.
 
     `worse` counts cells that a comparison found not valid any more, or slower by the bar or more; `functionals` tells
-    for each functional what its cells came to; `compared` is what a comparison found, empty for another run.
+    for each functional what its cells came to; `compared` is what a comparison found, empty for another run. `details`
+    has what was said of the first candidate of each status, in the cells without a valid one.
     """
 
     planned: int
@@ -194,6 +216,7 @@ class Summary:
     dropped: int
     worse: int
     compared: str
+    details: dict[Status, str]
 
     @property
     def is_clean(self) -> bool:
@@ -220,7 +243,12 @@ def summary_of(evidence: Evidence) -> Summary:
         dropped=sum(cell.measured.dropped for cell in evidence.cells),
         worse=sum(map(is_worse, evidence.cells)),
         compared=counted(evidence.cells) if is_comparison(evidence) else "",
+        details=_first_details(one for cell in evidence.cells if _failed(cell) for one in cell.measured.entrants),
     )
+
+
+def _failed(cell: CellEvidence) -> bool:
+    return cell.decision.outcome is Outcome.FAILED
 
 
 def _tried(cell: CellEvidence) -> Iterator[Entrant]:
@@ -236,6 +264,7 @@ def summary_lines(schema: Schema, summary: Summary) -> Iterator[str]:
     yield f"{summary.state}: {summary.compared or outcome}"
     if counts[Outcome.FAILED]:
         yield f"no valid candidate: {_counted(counts[Outcome.FAILED], 'cell')}"
+        yield from (f"  {status}: {detail}" for status, detail in summary.details.items())
     if counts[Outcome.UNMEASURED]:
         yield f"not measured: {_counted(counts[Outcome.UNMEASURED], 'cell')}"
     if summary.worse:
@@ -259,6 +288,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
         "cells": {str(outcome): number for outcome, number in summary.outcomes.items()},
         "candidates": {str(status): number for status, number in summary.statuses.items()},
         "dropped": summary.dropped,
+        "details": {str(status): detail for status, detail in summary.details.items()},
         "slower": summary.worse,
         "sampled_s": summary.total_s,
     }

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import numpy as np
 
 from txtdb.evidence.files import MAX_BYTES, evidence_digest, write_evidence
 from txtdb.evidence.named import stands_for
-from txtdb.faults import Fault, Severity, Span
+from txtdb.faults import Fault, Span
 from txtdb.layers.database import Database
 from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.layers.resolved import ResolvedTable
@@ -26,6 +25,7 @@ from txtdb.patching.sources import plain_reason
 from txtdb.patching.stack import CellTable, Stack
 from txtdb.patching.writing import patch_text
 from txtdb.tune.choosing import DEFAULT_LAYER, config_at, ground_of
+from txtdb.tune.comparison import is_energy
 from txtdb.tune.fields import Cell
 from txtdb.wording import plural
 
@@ -51,17 +51,6 @@ def publication_faults(database: Database, table: ResolvedTable, publication: Pu
         message, hint = "there is an own table already", "leave out --table, so that a patch is made"
         return [Fault("argument", Span(own.display), message, hint)]
     return []
-
-
-def name_notes(root: Path, arch: str, publication: Publication) -> list[Fault]:
-    """A warning before anything is measured where the root has evidence of the name: it is never replaced."""
-    folder, name = root / arch / EVIDENCE_FOLDER, publication.name
-    if not (folder / f"{name}.json").exists():
-        return []
-    free = next(other for number in count(2) if not (folder / f"{(other := f'{name}-{number}')}.json").exists())
-    message = "there is evidence of this name: what this run finds can be written only if its evidence is the same"
-    span = Span((folder / f"{name}.json").as_posix())
-    return [Fault("argument", span, message, f"for another run add --name {free}", Severity.WARNING)]
 
 
 def place_faults(root: Path, arch: str) -> list[Fault]:
@@ -159,12 +148,15 @@ def _header(evidence: Evidence, publication: Publication, line: str) -> Header:
 
 
 def _reason(evidence: Evidence) -> str:
-    """What a patch is for, when nobody says: its number of cells and the range of their gains."""
+    """What a patch is for, when nobody says: the range of its cells' gains, of time or of energy."""
     cells = [cell.decision for cell in evidence.cells if cell.decision.outcome is Outcome.PUBLISHED]
     gains = [decision.gain_pct for decision in cells if decision.gain_pct is not None]
     if not gains:
         return "measured configs"
     low, high = min(gains), max(gains)
+    if is_energy(evidence.cells):
+        span = f"{low:.1f} % to {high:.1f} %" if low < high else f"{high:.1f} %"
+        return f"{span} less energy, as measured"
     return f"measured gains of {low:.1f} % to {high:.1f} %" if low < high else f"a measured gain of {high:.1f} %"
 
 

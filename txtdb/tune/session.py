@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,9 @@ from txtdb.evidence.policy import Policy, as_json
 from txtdb.interrupts import terminated_as_interrupted
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.evidence import SOURCE_FACT, CellEvidence, Evidence
-from txtdb.model.schema import ArchSchema
+from txtdb.model.schema import ArchSchema, Schema
 from txtdb.model.table import ConfigValues
+from txtdb.model.values import Value, print_value
 from txtdb.tune.calibrating import Calibrated
 from txtdb.tune.cell_run import Bench, CellRun, Streaks
 from txtdb.tune.choosing import Ground
@@ -56,6 +57,11 @@ class Session:
     cells: tuple[CellEvidence, ...]
     stopped: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every cell was measured to its end: what is published is decided of all cells or of none."""
+        return not self.stopped and all(cell.measured.finished for cell in self.cells)
+
 
 def plan_cell(
     table: ResolvedTable, cell: Cell, ground: Ground, field: Sequence[ConfigValues], tunable: Tunable | None
@@ -73,6 +79,7 @@ def identity_of(arch_schema: ArchSchema, settings: Settings, facts: DeviceFacts)
     return {
         "iface": arch_schema.schema.iface,
         "arch": arch_schema.section.arch,
+        **_meaning_of(arch_schema.schema),
         "strategy": settings.strategy,
         "purpose": "publish" if settings.publish else "compare",
         "select": SELECT_ENERGY if settings.by_energy else SELECT_TIME,
@@ -82,6 +89,20 @@ def identity_of(arch_schema: ArchSchema, settings: Settings, facts: DeviceFacts)
         "software": dict(facts.software),
         "source": facts.source,
     }
+
+
+def _meaning_of(schema: Schema) -> dict[str, Any]:
+    """What a schema adds to the values that label a cell: by these the same label is another problem."""
+    return {
+        "keys": [[key.name, key.type] for key in schema.keys],
+        "axes": schema.axis_names,
+        "fixed_keys": {key.name: key.value for key in schema.fixed_keys},
+        "derived": {item.name: {item.key: _texts(item.mapping)} for item in schema.derived},
+    }
+
+
+def _texts(mapping: Iterable[tuple[Value, Value]]) -> dict[str, Value]:
+    return {print_value(given): result for given, result in mapping}
 
 
 def run_session(

@@ -16,13 +16,14 @@ import os
 import random
 import signal
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from txtdb.faults import Fault, Span
 from txtdb.model.evidence import Reading, Status
 from txtdb.model.values import Value
 from txtdb.tune.description import Candidate, Cell, Description, Kind, Noise, SimulatedFault, Stage, parse_description
@@ -45,6 +46,20 @@ def open_simulated(path: str) -> SimulatedDevice:
     if description is None:
         raise ValueError("\n".join(map(str, faults)))
     return SimulatedDevice(description)
+
+
+def find_simulated(path: str) -> SimulatedDevice | list[Fault]:
+    """The same with what is wrong as faults, those of a file that cannot be read among them."""
+    if not path:
+        return [Fault("unreadable", Span("--device"), "no description is named", "say simulated:FILE")]
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        hint = "--device simulated:FILE names the description of a device"
+        return [Fault("unreadable", Span(path), f"the file cannot be read: {reason}", hint)]
+    description, faults = parse_description(text, path)
+    return faults if description is None else SimulatedDevice(description)
 
 
 class SimulatedDevice:
@@ -102,6 +117,14 @@ class SimulatedDevice:
         slower = 2.0 if self._throttled else 1.0
         stream = _stream(self.description.seed, cell_label(task.functional, task.at), _text(config), str(number))
         return samples(candidate.ns * slower, self.description.noise, stream, warm_up, calls, number)
+
+    def lack(self, task: Task, configs: Iterable[Config]) -> str:
+        """What it lacks where it can measure none of these candidates of a task; else an empty text."""
+        label = cell_label(task.functional, task.at)
+        if label not in self._cells:
+            return f"no cell {label}"
+        is_described = any((label, _text(one)) in self._candidates for one in configs)
+        return "" if is_described else f"none of the candidates in cell {label}"
 
     def throttled(self) -> bool:
         """Whether a fault of the kind `throttle` struck since this was last asked."""

@@ -12,8 +12,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from txtdb.evidence.policy import Policy
+from txtdb.faults import Span
 from txtdb.model.values import Value
 from txtdb.tune.device import Config, Task
+from txtdb.tune.tunable_faults import VALUES, TunableFault, asked, lacks_own_need, not_loaded
 
 TUNABLES_GROUP = "txtdb.tunables"
 
@@ -100,11 +102,7 @@ class Tunable(Protocol):
         """The largest allowed absolute difference of a result from its reference."""
 
 
-_MEMBERS = (
-    "iface",
-    "asks",
-    "restored",
-    "zeroed",
+_METHODS = (
     "policy",
     "source",
     "functional_source",
@@ -124,12 +122,13 @@ _MEMBERS = (
 def find_tunable(iface: str) -> Tunable | None:
     """The tunable of an interface; None where no package brings one.
 
-    Raises TypeError when what a package offers is no tunable of this interface, or two packages offer one: nothing of
-    it is used then.
+    Raises TunableFault when what a package offers cannot be loaded or is no tunable of this interface, or two packages
+    offer one: nothing of it is used then. Raises ImportError where txtdb's own extras are missing.
     """
     points = sorted(entry_points(group=TUNABLES_GROUP, name=iface), key=lambda point: point.value)
     if len({point.value for point in points}) > 1:
-        raise TypeError(f"{iface} has several tunables: {', '.join(point.value for point in points)}")
+        values = ", ".join(point.value for point in points)
+        raise TunableFault(f"{iface} has several tunables: {values}", Span(TUNABLES_GROUP), "uninstall all but one")
     return _verified(points[0]) if points else None
 
 
@@ -139,11 +138,32 @@ def tunable_names() -> list[str]:
 
 
 def _verified(point: EntryPoint) -> Tunable:
-    offered = point.load()
-    tunable: Tunable = offered() if callable(offered) else offered
-    missing = [name for name in _MEMBERS if not hasattr(tunable, name)]
+    tunable = _loaded(point)
+    missing = [name for name in (*VALUES, *_METHODS) if not _has(tunable, name)]
+    start = f"entry point {point.name} ({point.value})"
     if missing:
-        raise TypeError(f"entry point {point.name} ({point.value}) is no tunable: it has no {', '.join(missing)}")
+        raise TunableFault(f"{start} is no tunable: it has no {', '.join(missing)}", Span(point.value))
+    values = [name for name in _METHODS if not callable(getattr(tunable, name))]
+    if values:
+        raise TunableFault(f"{start} is no tunable: {', '.join(values)} cannot be called", Span(point.value))
     if tunable.iface != point.name:
-        raise TypeError(f"entry point {point.name} ({point.value}) tunes {tunable.iface}")
+        raise TunableFault(f"{start} tunes {tunable.iface}", Span(point.value), "name both alike")
     return tunable
+
+
+def _loaded(point: EntryPoint) -> Tunable:
+    try:
+        offered = point.load()
+        tunable: Tunable = offered() if callable(offered) else offered
+    except Exception as error:  # it is code of others
+        if isinstance(error, ImportError) and lacks_own_need(error):
+            raise
+        raise not_loaded(point.name, point.value, error) from error
+    return tunable
+
+
+def _has(tunable: Tunable, name: str) -> bool:
+    """Whether there is such a member; one that raises is there, and tells so."""
+    if name in VALUES and hasattr(type(tunable), name):
+        asked(tunable, name)
+    return hasattr(tunable, name)

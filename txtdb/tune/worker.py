@@ -18,12 +18,15 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from typing import IO, Any
 
 from txtdb.model.evidence import Reading, Status
 from txtdb.tune.device import CandidateFault, Config, Device, Task
 from txtdb.tune.devices import DeviceMissing, open_device
 from txtdb.tune.shield import end_with_parent
+from txtdb.tune.tunable import TUNABLES_GROUP
+from txtdb.tune.tunable_faults import lines_passed
 
 # How much longer than its limit a request lives when nobody ends it: the tuner is gone, or its signal was lost.
 _GRACE_S = 5.0
@@ -82,7 +85,14 @@ def _served(device: Device, request: Mapping[str, Any]) -> dict[str, Any]:
         return {"status": Status.OUT_OF_RESOURCES, "detail": _told(error)}
     except Exception as error:  # whatever a candidate's code raises costs the candidate, not the run
         status = Status.COMPILE_ERROR if ask == "compile" else Status.CRASH
-        return {"status": status, "detail": _told(error)}
+        return {"status": status, "detail": f"{_told(error)}{_place(error)}"}
+
+
+def _place(error: BaseException) -> str:
+    """The line of a tunable that raised; empty for what another's code did."""
+    packages = {point.module.partition(".")[0] for point in entry_points(group=TUNABLES_GROUP)}
+    own = [(name, line) for name, line in lines_passed(error) if name.partition(".")[0] in packages]
+    return f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
 
 
 def _told(error: BaseException) -> str:
