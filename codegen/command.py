@@ -28,7 +28,7 @@ from txtdb.cli.common import (
 )
 from txtdb.cli.outputs import unlike_faults
 from txtdb.faults import Fault, Span
-from txtdb.files import write_if_changed
+from txtdb.files import write_output
 from txtdb.layers.database import Database
 from txtdb.model.archs import split_archs
 
@@ -140,7 +140,7 @@ def _finish(out: Path, generated: Generated, old: Index | None, check: bool) -> 
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_if_changed(path, text.encode())
+        write_output(path, text.encode())
     except OSError as error:
         fail([_write_fault(path, error)], EXIT_USAGE)
 

@@ -31,21 +31,12 @@ def naming(path: Path) -> Iterator[None]:
 def atomic_write(path: Path, data: bytes) -> None:
     """Write a file by way of a temporary one in the same folder; missing folders are made.
 
-    A link stays one: the file that it leads to is replaced. What is no file (`/dev/null`, a pipe), and streams of a
-    process (`/dev/stdout`), are written to and not replaced.
+    A link is replaced as well, not followed: one in a database may lead anywhere. For a file that a user names see
+    `write_output`.
 
     Raises OSError when that fails, with the old file as it was and the temporary one removed. A target that another
     process holds is tried again for about a second; the error after that is a PermissionError that says so.
     """
-    place = replaced_file(path)
-    if place is None:
-        with naming(path), _opened(path) as stream:
-            stream.write(data)
-    else:
-        _write_whole(place, data)
-
-
-def _write_whole(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
@@ -66,10 +57,24 @@ def write_if_changed(path: Path, data: bytes) -> bool:
     Raises OSError as `atomic_write` does.
     """
     with suppress(FileNotFoundError):
-        if replaced_file(path) and path.read_bytes() == data:
+        if not path.is_symlink() and path.read_bytes() == data:
             return False
     atomic_write(path, data)
     return True
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that a user names, unless it holds just that.
+
+    A link stays one: the file that it leads to is replaced. What is no file (`/dev/null`, a pipe), and streams of a
+    process (`/dev/stdout`), are written to and not replaced. Raises OSError as `atomic_write` does.
+    """
+    place = replaced_file(path)
+    if place is None:
+        with naming(path), _opened(path) as stream:
+            stream.write(data)
+    else:
+        write_if_changed(place, data)
 
 
 def replaced_file(path: Path) -> Path | None:

@@ -27,7 +27,7 @@ from codegen.aot.pack_manifest import (
 from codegen.aot.plan import Wanted
 from codegen.aot.reassign import Replaced
 from codegen.aot.result import OK
-from txtdb.files import atomic_write, replaced_file
+from txtdb.files import replaced_file, write_output
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
@@ -42,7 +42,7 @@ def pack_manifest(tables: Iterable[BuiltTable], compilation: Compilation) -> Man
 def write_pack(path: Path, manifest: Manifest, folder: BuildFolder) -> None:
     """Write a pack whole or not at all. Raises OSError, also when an image is gone from the build folder.
 
-    A link stays one, and what is no file is written to, as by `txtdb.files.atomic_write`.
+    A link stays one, and what is no file is written to, as by `txtdb.files.write_output`.
     """
     place = replaced_file(path)
     around = place.parent if place else folder.path
@@ -56,7 +56,7 @@ def write_pack(path: Path, manifest: Manifest, folder: BuildFolder) -> None:
         if place:
             temporary.replace(place)
         else:
-            atomic_write(path, temporary.read_bytes())
+            write_output(path, temporary.read_bytes())
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

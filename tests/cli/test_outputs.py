@@ -14,7 +14,7 @@ from tests.build import TABLE_B, make_db, write_files
 from tests.cli.run import Ran, run
 from tests.unprivileged import public_folder, unprivileged
 from txtdb.cli.outputs import other_file_faults, unlike_faults
-from txtdb.files import atomic_write, replaced_file, write_if_changed
+from txtdb.files import atomic_write, replaced_file, write_if_changed, write_output
 
 OTHER = "which is not replaced"
 NOTES = "precious\n"
@@ -31,11 +31,21 @@ def test_a_link_stays_one_and_its_target_is_replaced(tmp_path: Path) -> None:
     link.symlink_to("target")
     dangling.symlink_to(tmp_path / "folder" / "new")
     for path in (link, dangling):
-        atomic_write(path, b"new")
+        write_output(path, b"new")
         assert path.is_symlink()
         assert path.read_bytes() == b"new"
     assert target.read_bytes() == b"new"
-    assert not write_if_changed(link, b"new")
+
+
+def test_a_link_in_a_database_is_replaced_and_leads_nobody_outside(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious")
+    for number, write in enumerate((atomic_write, write_if_changed)):
+        link = tmp_path / f"link{number}"
+        link.symlink_to(outside)
+        write(link, b"precious" if number else b"new")
+        assert not link.is_symlink()
+    assert outside.read_bytes() == b"precious"
 
 
 def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
@@ -43,11 +53,11 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert write_if_changed(pipe, b"data")
+        write_output(pipe, b"data")
         assert os.read(reader, 100) == b"data"
     finally:
         os.close(reader)
-    atomic_write(Path(os.devnull), b"data")
+    write_output(Path(os.devnull), b"data")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
@@ -60,9 +70,7 @@ def test_standard_output_is_not_replaced_by_a_file(tmp_path: Path, link: bool) -
     if link:
         (tmp_path / "link").symlink_to(place)
         place = tmp_path / "link"
-    code = (
-        f"import sys; from pathlib import Path; from txtdb.files import write_if_changed as w; p = Path({str(place)!r})"
-    )
+    code = f"import sys; from pathlib import Path; from txtdb.files import write_output as w; p = Path({str(place)!r})"
     code += "; print('first', flush=True); w(p, b'data\\n'); print('last')"
     with out.open("wb") as stream:
         subprocess.run([sys.executable, "-c", code], stdout=stream, check=True)

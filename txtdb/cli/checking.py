@@ -18,7 +18,7 @@ from txtdb.check.run import Report, run_checks
 from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, open_root, overlay_option, root_argument
 from txtdb.cli.outputs import other_file_faults
 from txtdb.faults import FaultError, Severity, errors
-from txtdb.files import atomic_write
+from txtdb.files import write_output
 from txtdb.layers.database import open_database
 from txtdb.wording import plural
 
@@ -102,7 +102,7 @@ def _check_queue(
 
 def _write_baseline(report: Report, baseline: Path, root: Path) -> None:
     try:
-        atomic_write(baseline, baseline_text(report.findings, root).encode())
+        write_output(baseline, baseline_text(report.findings, root).encode())
     except OSError as error:
         raise click.UsageError(f"cannot write the baseline: {error}") from error
     count = len(report.findings)

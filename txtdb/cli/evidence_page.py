@@ -13,7 +13,7 @@ from txtdb.cli.outputs import other_file_faults
 from txtdb.cli.usage import bytes_of, usage_faults
 from txtdb.evidence.files import read_evidence
 from txtdb.faults import Fault, Span
-from txtdb.files import replaced_file, write_if_changed
+from txtdb.files import replaced_file, write_output
 from txtdb.layers.database import Database
 from txtdb.layers.listing import EVIDENCE_FOLDER
 from txtdb.model.schema import ArchSchema
@@ -40,7 +40,7 @@ def report(evidence: Path, root: Path | None, out: Path) -> None:
     if found is None:
         fail(faults)
     with usage_faults():
-        write_if_changed(out, report_page(found, arch_schema).encode())
+        write_output(out, report_page(found, arch_schema).encode())
     click.echo(f"{out.as_posix()}: written", err=replaced_file(out) is None)  # not into the page on standard output
 
 

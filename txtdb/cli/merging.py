@@ -12,7 +12,7 @@ import click
 from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, print_json
 from txtdb.cli.outputs import other_file_faults, unwritable
 from txtdb.faults import Fault, Span
-from txtdb.files import atomic_write
+from txtdb.files import write_output
 from txtdb.merge.conflicts import CellConflict, Content, content_text
 from txtdb.merge.defaults import Defaults, defaults_near, schema_defaults
 from txtdb.merge.header import MergedDirective
@@ -65,7 +65,7 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        atomic_write(path, data)
+        write_output(path, data)
     except OSError as error:
         fail([unwritable(path, error)], EXIT_USAGE)
 

@@ -18,7 +18,7 @@ from txtdb.diff.history import open_history
 from txtdb.diff.repository import run_git
 from txtdb.diff.sides import Side, open_side
 from txtdb.faults import FaultError, Severity, errors
-from txtdb.files import atomic_write
+from txtdb.files import write_output
 from txtdb.patching.grounds import Past, no_past
 from txtdb.patching.past import past_databases
 from txtdb.review.build import build_review
@@ -124,7 +124,7 @@ def _write(text: str, out: Path | None, result: Review) -> None:
         click.echo(text)
         return
     try:
-        atomic_write(out, f"{text}\n".encode())
+        write_output(out, f"{text}\n".encode())
     except OSError as error:
         fail([unwritable(out, error)], EXIT_USAGE)
     click.echo(f"{out}: {headline(result, 'the page')}", err=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from txtdb.evidence.files import MAX_BYTES, write_evidence
 from txtdb.faults import Fault, Severity, Span, errors
-from txtdb.files import write_if_changed
+from txtdb.files import write_output
 from txtdb.layers.database import Database, open_database
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.locking import alone_in
@@ -328,4 +328,4 @@ def _conditions(tools: Instruments, run: str, when: str, ask: Callable[[], Mappi
 
 def keep_evidence(path: Path, evidence: Evidence, prepared: Prepared) -> None:
     """Write the evidence of a run, whatever it came to. Raises OSError."""
-    write_if_changed(path, write_evidence(evidence, prepared.table.schema))
+    write_output(path, write_evidence(evidence, prepared.table.schema))
