@@ -16,19 +16,19 @@ def removal_lines(old: Index | None, generated: Generated, options: Options, dat
     """A line for each option that leaves out what is removed, and for what the database has no longer."""
     if old is None:
         return
-    before = [name.partition("/")[::2] for name in old.units]
-    archs = {arch for arch, _ in before} - {unit.arch for unit in generated.units}
-    ifaces = {iface for _, iface in before} - {unit.iface for unit in generated.units}
-    yield from _lines("arch", archs, options.archs, database.archs)
-    yield from _lines("iface", ifaces, options.ifaces, database.schemas)
-    langs = {path.partition("/")[0] for path in old.files if "/" in path} - {_MANIFEST, *options.langs}
-    yield from _lines("lang", langs, options.langs, langs)
+    made = {(unit.arch, unit.iface) for unit in generated.units}
+    gone = {(arch, iface) for arch, _, iface in (name.partition("/") for name in old.units)} - made
+    there = gone & set(database.places())
+    archs = {arch for arch, _ in there if options.archs and arch not in options.archs}
+    yield from _left_out("arch", archs)
+    yield from _left_out("iface", {iface for arch, iface in there if arch not in archs})
+    if gone - there:
+        names = ", ".join(sorted("/".join(place) for place in gone - there))
+        yield f"removed: the files of {names}, for which the database has no tables any more"
+    langs = {path.partition("/")[0] for path in old.files if "/" in path}
+    yield from _left_out("lang", langs - {_MANIFEST, *options.langs})
 
 
-def _lines(option: str, gone: Collection[str], chosen: Collection[str], known: Collection[str]) -> Iterator[str]:
-    left_out = sorted(name for name in gone if chosen and name in known)
-    dropped = sorted(set(gone) - set(left_out))
-    if left_out:
-        yield f"removed: the files of {', '.join(left_out)}, which --{option} leaves out; {_KEEP}"
-    if dropped:
-        yield f"removed: the files of {', '.join(dropped)}, for which the database has no tables any more"
+def _left_out(option: str, names: Collection[str]) -> Iterator[str]:
+    if names:
+        yield f"removed: the files of {', '.join(sorted(names))}, which --{option} leaves out; {_KEEP}"

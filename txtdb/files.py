@@ -13,6 +13,8 @@ from typing import IO
 
 # Another process that holds the target open makes a replacement fail on Windows; scanners let go within moments.
 RETRY_PAUSES_S = (0.01, 0.05, 0.1, 0.25, 0.5)
+# Bytes of a target's name in that of its temporary file.
+_MOST_NAMED = 200
 # Links that are followed from one to the next; no system takes more.
 _MOST_LINKS = 40
 
@@ -38,7 +40,7 @@ def atomic_write(path: Path, data: bytes) -> None:
     process holds is tried again for about a second; the error after that is a PermissionError that says so.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=temporary_prefix(path), suffix=".tmp")
     temporary = Path(name)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
@@ -110,6 +112,11 @@ def _opened(path: Path) -> IO[bytes]:
             if os.path.samestat(os.fstat(number), path.stat()):
                 return os.fdopen(os.dup(number), "wb")
     return path.open("wb")
+
+
+def temporary_prefix(path: Path) -> str:
+    """How the name of a target's temporary file begins: cut, for the target's may be as long as names are."""
+    return f".{os.fsdecode(os.fsencode(path.name)[:_MOST_NAMED])}."
 
 
 def _mode(path: Path) -> int:

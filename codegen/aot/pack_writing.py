@@ -27,7 +27,7 @@ from codegen.aot.pack_manifest import (
 from codegen.aot.plan import Wanted
 from codegen.aot.reassign import Replaced
 from codegen.aot.result import OK
-from txtdb.files import replaced_file, write_output
+from txtdb.files import replaced_file, temporary_prefix, write_output
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
@@ -47,7 +47,7 @@ def write_pack(path: Path, manifest: Manifest, folder: BuildFolder) -> None:
     place = replaced_file(path)
     around = place.parent if place else folder.path
     around.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=around, prefix=f".{path.name}.", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=around, prefix=temporary_prefix(path), delete=False) as file:
         temporary = Path(file.name)
     try:
         _write_entries(temporary, manifest, folder)

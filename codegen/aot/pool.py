@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,11 +111,20 @@ def compile_all(
 
 
 def _as_completed(futures: Iterable[Future[Result]], look: Callable[[], None]) -> Iterator[Future[Result]]:
-    waiting = set(futures)
-    while waiting:
+    """Futures as they end; `look` is called between them, and about every second while none does."""
+    ended: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+    running = list(futures)
+    for future in running:
+        future.add_done_callback(ended.put)
+    left = len(running)
+    while left:
         look()
-        done, waiting = wait(waiting, _LOOK_S, FIRST_COMPLETED)
-        yield from done
+        try:
+            future = ended.get(timeout=_LOOK_S)
+        except queue.Empty:
+            continue
+        left -= 1
+        yield future
     look()
 
 

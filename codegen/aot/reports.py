@@ -52,7 +52,8 @@ def build_lines(build: Build, effort: Effort, pack: Path | None) -> Iterator[str
     rate = f", {fresh / seconds:.2f} a second and process" if seconds and build.statuses.get(OK) else ""
     distinct = counted(len(build.compilation.results), "different compilation")
     yield f"{distinct}, {fresh} made now in {effort.seconds:.1f} s by {effort.jobs}{rate}"
-    yield f"written: {pack}, {pack.stat().st_size} bytes" if pack else "nothing was written"
+    size = f", {pack.stat().st_size} bytes" if pack and pack.is_file() else ""  # not of a pipe
+    yield f"written: {pack}{size}" if pack else "nothing was written"
 
 
 def _reason(item: Replaced) -> str:

@@ -90,10 +90,15 @@ class Images:
         return bool(root.resources) or (root.archs_file is not None and _says_so(root.archs_file))
 
     def _is_wanted(self, arch: str, schema: Schema) -> bool:
-        """Whether a kernel has to be on record on an arch: where others are, and where it can be compiled."""
-        if arch in self.archs:
+        """Whether a kernel has to be on record on an arch: where it is, where others are, and where it can be compiled.
+
+        Those of other packages are compiled elsewhere, and nothing here could put them on record.
+        """
+        if any((arch, schema.iface) in listing.resources for listing in self.context.database.listings):
             return True
-        return self._keeps and bool(kernel_of(schema, self.kernels) and target_of(self.context.database.archs[arch]))
+        if not kernel_of(schema, self.kernels):
+            return False
+        return arch in self.archs or (self._keeps and target_of(self.context.database.archs[arch]) is not None)
 
     @cached_property
     def uses(self) -> dict[Place, list[Use]]:

@@ -72,6 +72,24 @@ def test_everything_on_record_is_clean(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
+def test_kernels_of_other_packages_need_no_images_on_record(tmp_path: Path) -> None:
+    root = recorded(tmp_path, "gfx942")
+    for name in ("schema/{}.toml", "gfx942/{}.txtdb"):
+        text = (root / name.format("attn_fwd")).read_text()
+        (root / name.format("own_gemm")).write_text(text.replace("attn_fwd", "own_gemm"))
+    assert "own_gemm" in open_database(root).schemas
+    assert findings(root) == []
+    assert (
+        "aot-kernel"
+        in CliRunner()
+        .invoke(
+            main,
+            ["aot", "build", str(root), "--iface", "own_gemm", "--out", str(tmp_path / "p"), "--build", str(tmp_path)],
+        )
+        .output
+    )
+
+
 def test_a_damaged_resource_file(tmp_path: Path) -> None:
     """Told once, without the findings that would follow from it."""
     root = recorded(tmp_path, "gfx942")

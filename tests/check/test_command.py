@@ -295,3 +295,18 @@ def test_the_help_says_what_open_changes_are_merged_with() -> None:
     text = " ".join(run("--help").stdout.split())
     assert "see below" not in text
     assert "It is merged with the work tree as it is now" in text
+
+
+def unused_hint(root: Path) -> str:
+    return next(item["hint"] for item in findings(root) if item["rule"] == "unused-layer")
+
+
+def test_a_table_with_a_base_keeps_its_header_and_measured_cells_under_a_hand_are_not_folded(tmp_path: Path) -> None:
+    over = {"gfxA/attn_fwd.0010-x.dbpatch": patch("gfxA", {F2: ["64-128 c*3", "256 b*2 c"]})}
+    assert unused_hint(make_db(tmp_path, over)) == "remove its blocks, and keep the header with `#! base`"
+    measured = patch(
+        "gfxB", {F1: ["64 b . ."]}, directives=("origin measured a", "why a", f"evidence a.json sha256:{'0' * 64}")
+    )
+    hand = patch("gfxB", {F1: ["64 d . ."]}, directives=("origin hand a", "why a", f"onto sha256:{'0' * 64}"))
+    root = make_db(tmp_path, {"gfxB/attn_fwd.0010-a.dbpatch": measured, "gfxB/attn_fwd.0020-b.dbpatch": hand}, "hand")
+    assert unused_hint(root).startswith("measure its cells again, or leave it: folded with what was set by hand")

@@ -137,3 +137,17 @@ def test_a_baseline_that_is_no_text_is_told(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     ran = run("check", make_db(tmp_path), "--baseline", file)
     assert (ran.code, "cannot read the baseline" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("before", [b"\n", b"\xef\xbb\xbf", b" \r\n\n"])
+def test_a_merge_replaces_a_table_that_begins_untidily(tmp_path: Path, before: bytes) -> None:
+    out = tmp_path / "out.txtdb"
+    out.write_bytes(before + TABLE_B.encode())
+    assert merge(tmp_path, out).code == 0
+    assert out.read_text() == TABLE_B
+
+
+def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("é" * 125 + ".html")
+    write_output(path, b"x")
+    assert path.read_bytes() == b"x"

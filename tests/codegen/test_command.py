@@ -10,7 +10,7 @@ import pytest
 
 import codegen as package
 from codegen.output import depfile_text
-from tests.build import F1, F2, make_db, patch, table, write_files
+from tests.build import F1, F2, SCHEMA, TABLE_B, make_db, patch, table, write_files
 from tests.cli.run import Ran, run
 from tests.codegen import databases
 from tests.codegen.tools import tree
@@ -298,6 +298,9 @@ def test_generated_files_whose_index_was_lost_are_replaced(tmp_path):
     assert tree(out) == whole
 
 
+KEEP = "to keep them, give each choice its own --out"
+
+
 def test_what_is_removed_because_it_was_not_asked_for_is_told(tmp_path):
     root, out = make_db(tmp_path), tmp_path / "out"
     codegen(root, out)
@@ -308,6 +311,21 @@ def test_what_is_removed_because_it_was_not_asked_for_is_told(tmp_path):
     assert codegen(root, out, "--arch", "gfxB", "--lang", "cpp").err == ""
 
 
+def test_what_another_interface_leaves_out_is_no_loss_of_the_database(tmp_path):
+    """Interface `flat` exists on gfxB alone: gfxA has nothing of it, and its other tables are still there."""
+    flat = {
+        f"{place}": text.replace("attn_fwd", "flat")
+        for place, text in (
+            ("schema/flat.toml", SCHEMA.partition("[arch.gfxA")[0] + "[arch.gfxB]\n"),
+            ("gfxB/flat.txtdb", TABLE_B),
+        )
+    }
+    root, out = make_db(tmp_path, flat), tmp_path / "out"
+    assert codegen(root, out, "--on-hole", "none").code == 0
+    ran = codegen(root, out, "--on-hole", "none", "--iface", "flat")
+    assert ran.err == f"removed: the files of attn_fwd, which --iface leaves out; {KEEP}\n"
+
+
 def test_what_is_removed_because_the_database_lost_it_is_told(tmp_path):
     out = tmp_path / "out"
     codegen(make_db(tmp_path), out)
@@ -316,4 +334,4 @@ def test_what_is_removed_because_the_database_lost_it_is_told(tmp_path):
     schema.write_text(schema.read_text().partition("[arch.gfxA")[0] + "[arch.gfxB]\n")
     ran = codegen(one, out, "--on-hole", "none")
     assert ran.code == 0, ran.err
-    assert ran.err == "removed: the files of gfxA, for which the database has no tables any more\n"
+    assert ran.err == "removed: the files of gfxA/attn_fwd, for which the database has no tables any more\n"

@@ -90,6 +90,10 @@ def test_hidden_commands_run_in_order(run):
     assert len(run("<!-- run: false -->\n")) == 1
 
 
+def test_each_command_has_the_environment_that_the_page_sets(run):
+    assert run("<!-- run: echo export A=one > .environment -->\n\n```console\n$ echo $A\none\n```\n") == []
+
+
 def test_fences_that_need_a_program_are_passed_over_without_it(tmp_path):
     text = "```console needs=no-such-program\n$ no-such-program\n```\n\n```console needs=bash\n$ echo one\ntwo\n```\n"
     outcome = run_page(write_page(tmp_path, text), tmp_path)

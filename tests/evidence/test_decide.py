@@ -25,7 +25,8 @@ from tests.evidence.cells import (
     run_race,
     with_times,
 )
-from txtdb.evidence.decide import decide, finalists, valid_entrants
+from tests.evidence.made import raced
+from txtdb.evidence.decide import decide, finalists, gain_over, valid_entrants
 from txtdb.evidence.policy import Finalists, Policy
 from txtdb.evidence.samples import LEAST_W, LONGEST_NS, MOST_W, SHORTEST_NS
 from txtdb.model.evidence import Block, Decision, Entrant, Measured, Outcome, Reading, Reason, Status
@@ -435,3 +436,13 @@ def test_the_path_of_one_that_is_wrong_does_not_count() -> None:
 def test_reading_evidence_needs_no_scipy() -> None:
     code = "import sys, txtdb.evidence.decide, txtdb.evidence.calibration; print('scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_two_that_left_a_race_early_are_seldom_told_apart_where_they_are_equal():
+    """They share two blocks, of which the spread says little."""
+    beyond = 0
+    for seed in range(200):
+        measured = raced({"a": 10, "b": 30, "c": 30}, incumbent="a", noise=0.01, seed=seed)
+        found = gain_over(measured, Policy(), 2, 1)
+        beyond += found is not None and abs(found[0]) > found[1]
+    assert beyond <= 4

@@ -431,10 +431,15 @@ def test_a_conflict_does_not_repeat_what_all_versions_say_of_their_origin() -> N
     )
     ours = edited(FIRST, ("origin hand test", f"{mixed}; measured c\n{run}"))
     merged = merge(base, ours, theirs)
-    assert "#   base    BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1\n" in merged.text
-    assert "#   ours    BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1 (measured c)\n" in merged.text
+    assert f"#   base    BLOCK_M=32 PRE_LOAD_V=true num_warps=2 num_stages=1 ({mixed})\n" in merged.text
+    assert f"#   ours    BLOCK_M=64 PRE_LOAD_V=true num_warps=4 num_stages=1 ({mixed}; measured c)\n" in merged.text
     lines = list(report_lines(merged, "out"))
-    assert [line.rpartition("(")[2] for line in lines[-3:]] == ["base:17:4)", "ours:17:4; measured c)", "theirs:17:4)"]
+    own = f"{mixed}; measured c"
+    assert [line.rpartition("(")[2] for line in lines[-3:]] == [
+        f"{side}:17:4; {origin})" for side, origin in (("base", mixed), ("ours", own), ("theirs", mixed))
+    ]
+    same = merge(*(text.replace("; measured c", "") for text in (base, ours, theirs)))
+    assert "num_stages=1\n#   ours" in same.text
     assert merged.origins.ours == f"{mixed}; measured c; evidence run.json sha256:{'1' * 12}"
 
 

@@ -101,8 +101,23 @@ def test_ground_that_moved_is_refused_unless_forced(tmp_path: Path) -> None:
     assert f"{root}/gfxB/attn_fwd.0010-change.dbpatch:5:9: error" in done.err
     assert "[stale-onto]" in done.err
     assert files(root) == before
+    command = f"txtdb patch rebase {root}/gfxB/attn_fwd.0010-change.dbpatch"
+    assert f"put it in with --force, then look at the cells with `{command}`" in done.err
     assert run("patch", "apply", made, root, "--force").code == 0
     assert "[stale-onto]" in run("check", root).out
+    looked = run(*command.split()[1:])
+    assert (looked.code, "[ground-moved]" in looked.err) == (1, True)
+    assert run(*command.split()[1:], "--accept").code == 0
+    assert "[stale-onto]" not in run("check", root).out
+
+
+@pytest.mark.parametrize("command", ["rebase", "revert"])
+def test_a_patch_outside_a_database_is_sent_to_apply(tmp_path: Path, command: str) -> None:
+    made = series(tmp_path, {B: ONE}) / "gfxB/attn_fwd.0010-change.dbpatch"
+    done = run("patch", command, made)
+    assert (done.code, done.out) == (2, "")
+    assert f"{made.as_posix()}: error: this lies in no database [no-archs]" in done.err
+    assert "`txtdb patch apply` puts patches into one" in done.err
 
 
 def test_ground_elsewhere_may_move(tmp_path: Path) -> None:

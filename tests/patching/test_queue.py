@@ -69,15 +69,55 @@ def test_row_027_patches_of_one_number_fail_the_merged_tree_with_both_cells(tmp_
     place = f"{(tmp_path / 'db' / 'gfxB').as_posix()}/attn_fwd.0010"
     for bins, column in (("64,64", 4), ("64,128", 6)):
         told = f"{b} ({place}-one.dbpatch:14:{column}) against {c} ({place}-two.dbpatch:14:{column})"
-        assert f"[fp16 0 64] {bins}: {told}" in done.out
+        assert f"    [fp16 0 64] {bins}: {told}" in done.out.splitlines()
 
 
 def test_equal_patch_number_tells_the_first_cells_and_counts_the_rest(tmp_path: Path) -> None:
     files = {"gfxB/attn_fwd.0010-one.dbpatch": over("64-128 b*3"), "gfxB/attn_fwd.0010-two.dbpatch": over("64-128 -*3")}
     done = run("check", make_db(tmp_path, files))
-    [hint] = [line for line in done.out.splitlines() if "give one of them another number" in line]
-    assert hint.count(" against masked (") == 3
-    assert hint.endswith("; and 3 more")
+    lines = done.out.splitlines()
+    first = next(number for number, line in enumerate(lines) if "give the one that is to count" in line)
+    assert all(" against masked (" in line for line in lines[first + 1 : first + 4])
+    assert lines[first + 4] == "    and 3 more"
+
+
+def test_equal_patch_number_names_the_command_that_gives_another_one(tmp_path: Path) -> None:
+    """It does what the hint says: the patch that it names counts afterwards, and the finding is gone."""
+    files = {"gfxB/attn_fwd.0010-one.dbpatch": over("64 b b ."), "gfxB/attn_fwd.0010-two.dbpatch": over("64 c c .")}
+    root = make_db(tmp_path, files)
+    [finding] = equal_numbers(run("check", root, "--format", "json").json)
+    command = f"txtdb patch rebase {root.as_posix()}/gfxB/attn_fwd.0010-two.dbpatch"
+    assert finding["hint"].splitlines()[0] == (
+        f"give the one that is to count in these cells a higher number: `{command}` gives this one the next free"
+    )
+    assert run(*command.split()[1:], "--accept").code == 0
+    assert (root / "gfxB/attn_fwd.0020-two.dbpatch").is_file()
+    assert equal_numbers(run("check", root, "--format", "json").json) == []
+
+
+def test_equal_patch_number_of_an_overlay_names_no_command(tmp_path: Path) -> None:
+    overlay = tmp_path / "mine"
+    (overlay / "gfxB").mkdir(parents=True)
+    for name, rows in (("one", "64 b . ."), ("two", "64 . b .")):
+        (overlay / f"gfxB/attn_fwd.0010-{name}.dbpatch").write_text(over(rows))
+    [finding] = equal_numbers(run("check", make_db(tmp_path), "--overlay", overlay, "--format", "json").json)
+    assert finding["hint"] == "give one of them another number"
+
+
+def test_contents_that_same_cell_told_are_not_told_again_with_the_number(repository: Repository) -> None:
+    repository.branch("one", {"a db/gfxB/attn_fwd.0010-one.dbpatch": over("64 b b .")})
+    repository.branch("two", {"a db/gfxB/attn_fwd.0010-two.dbpatch": over("64 c c .")})
+    found = {finding["rule"]: finding for finding in together(repository, "one", "two")}
+    assert len(found["same-cell"]["details"]) == 4
+    assert (
+        found["equal-patch-number"]["hint"]
+        == "once one of them is merged, `txtdb patch rebase` gives the other one the next free number"
+    )
+    assert check(repository, "one", "two").out.count("PRE_LOAD_V=false") == 2
+
+
+def equal_numbers(report: Any) -> list[dict[str, Any]]:
+    return [finding for finding in report["findings"] if finding["rule"] == "equal-patch-number"]
 
 
 def test_patches_of_two_numbers_on_one_cell_are_ordinary_layering(tmp_path: Path) -> None:

@@ -122,6 +122,18 @@ def test_a_ground_that_moved_below_a_higher_patch_is_renewed_in_place(root: Path
     assert stale["hint"].partition("#! onto ")[2].rstrip("`") in (root / MINE).read_text()
 
 
+def test_where_another_has_its_number_the_hint_says_that_a_stale_patch_gets_another(root: Path) -> None:
+    """It moves over the other patch, so that the digest of the ground that it has now is not the one it will get."""
+    (root / B).write_text(MOVED, encoding="utf-8")
+    add(root, THEIRS, "64 b . .")
+    [stale] = (f for f in run("check", root, "--format", "json").json["findings"] if f["rule"] == "stale-onto")
+    words = "with --accept it gives the patch the next free number, as another patch has the same, and renews `#! onto`"
+    assert stale["hint"] == f"look at them with `txtdb patch rebase {root}/{MINE}`; {words} there"
+    assert rebase(root / MINE, "--accept").code == 0
+    assert names(root) == ["attn_fwd.0010-theirs.dbpatch", "attn_fwd.0020-mine.dbpatch"]
+    assert "[stale-onto]" not in run("check", root).out
+
+
 def test_a_series_keeps_its_order(root: Path) -> None:
     add(root, "gfxB/attn_fwd.0020-more.dbpatch", "64 . d .")
     add(root, THEIRS, "256 d . .")

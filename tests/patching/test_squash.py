@@ -224,3 +224,12 @@ def test_a_second_squash_says_each_origin_once(tmp_path: Path) -> None:
     squash(root, "10", "20")
     squash(root, "30")
     assert "#! origin hand mixed: hand by me; hand test; measured run-1; measured run-2\n" in (root / B).read_text()
+
+
+def test_cells_that_evidence_decided_and_a_hand_set_otherwise_are_told(tmp_path: Path) -> None:
+    hand = patch("gfxB", {F1: ["64 d . ."]}, directives=("origin hand by me", "why it crashes"))
+    files = {**FILES, "gfxB/attn_fwd.0030-three.dbpatch": hand}
+    ran = squash(make_db(tmp_path, files), "--dry-run")
+    told = "gfxB/attn_fwd.0030-three.dbpatch: sets 1 cell by hand that evidence decided: `txtdb verify` will refuse"
+    assert told in ran.out
+    assert "by hand" not in squash(make_db(tmp_path, FILES, "other"), "--dry-run").out

@@ -47,6 +47,8 @@ def files(tmp_path_factory):
         "plain": ({}, {**patch_b("64 b . .", "256 . - ."), **child}),
         "measured": ({}, grave),
         "kinds": (chain("b", "c")["twice"], {**chain("b", "c")["once"], **weighed_patch()}),
+        "energy": ({}, energy_patch(longer=True)),
+        "back": (energy_patch(longer=False), {}),
         "axes": ({**flat("a*3"), **deep("a*3")}, {**flat("a b a"), **deep("a a b")}),
         "hostile": ({}, hostile_files()),
     }
@@ -61,6 +63,16 @@ def weighed_patch():
     """A patch of another cell, from a run that energy decided: half the watts."""
     cell = replace(raced({"a": 10, "b": 10.001}, at=(64, 128), incumbent="a"), watts=readings(400, 200))
     return published_files(run_of([decided(cell)]), "energy.json", "0030-energy")
+
+
+def energy_patch(longer):
+    """A patch of three cells of one row: each saves energy and takes longer, or is faster too, by large factors."""
+    times = ((10, 12), (10, 14), (10, 20)) if longer else ((10, 9), (10, 5), (10, 4))
+    cells = (
+        replace(raced({"a": old, "b": new}, at=(64, k), incumbent="a"), watts=readings(400, watts))
+        for (old, new), k, watts in zip(times, (64, 128, 256), (100, 100, 20), strict=True)
+    )
+    return published_files(run_of([decided(cell) for cell in cells]), "energy.json", "0030-energy")
 
 
 @pytest.fixture
@@ -128,9 +140,50 @@ def test_gains_of_energy_and_derived_ones_say_so(browser, files):
     assert re.search(
         r"gain \+(49|50)\.\d % \(less energy\), noise \d\.\d %, by .*/evidence/energy\.json", browser.panel
     )
+    assert re.search(r"time [+−]0\.\d % \(within the noise\), noise \d\.\d %, by the same samples", browser.panel)
     key = browser.find("p.key").text
     assert all(words in key for words in ("faster, in percent", "slower", "less energy, in percent", "more energy"))
     assert browser.complaints() == []
+
+
+def test_energy_that_is_saved_by_slower_configs_is_told_with_the_time(browser, files):
+    browser.open(files["energy"])
+    assert texts(browser, "change")[:3] == ["+70E", "+65E", "+90E"]
+    assert "slower 3" in browser.find("#counts").text
+    assert re.search(
+        r"energy: \+\d\d\.\d % \(.*\), time −(39|40)\.\d % \(−\d+\.\d … −\d+\.\d\), 3 of 3 cells",
+        browser.find("#counts").text,
+    )
+    middle = browser.cell("change", 1, F1_ANCHOR)
+    assert "gain3" in middle.get_attribute("class") and "grave" in middle.get_attribute("class")
+    browser.hover(middle)
+    for told in (
+        r"gain \+6[45]\.\d % \(less energy\), noise \d\.\d %",
+        r"time −(39|40)\.\d % \(slower\), noise \d\.\d %, by the same samples",
+    ):
+        assert re.search(told, browser.panel)
+        assert re.search(told, middle.get_attribute("aria-label"))
+    assert "evidence says that it is slower by more than the noise" in browser.panel
+    assert browser.complaints() == []
+
+
+def test_marks_of_several_letters_stay_apart_and_clear_of_the_corner(browser, files):
+    browser.open(files["back"])
+    assert texts(browser, "change")[:3] == ["×4.4E", "×8.0E", "×50E"]
+    assert "2.5 times as much time or energy" in browser.find("p.key").text
+    assert "more-energy 3" in browser.find("#counts").text
+    boxes = browser.script("""return [0, 1, 2].map((place) => {
+      const cell = document.querySelector(`.map.change td[data-place="${place}"]`);
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      const [own, text] = [cell, range].map((item) => item.getBoundingClientRect());
+      const corner = parseFloat(getComputedStyle(cell, "::after").borderTopWidth) * 2;
+      return [text.left - own.left, own.right - text.right, corner - (text.top - own.top)];
+    })""")
+    for left, right, under_corner in boxes:
+        # The corner is a triangle: at the top of the letters it is as wide as what is left of its height there.
+        assert left >= 3
+        assert right >= max(3, under_corner)
 
 
 def test_the_structure_has_landmarks_headings_and_names(page):

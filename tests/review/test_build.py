@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,9 +29,10 @@ from tests.review.cases import (
 )
 from txtdb.diff.edits import EditKind
 from txtdb.diff.sides import open_side
-from txtdb.model.evidence import Block
+from txtdb.model.evidence import Block, Measured
 from txtdb.patching.grounds import no_past
 from txtdb.patching.stack import stack_of
+from txtdb.review.plain import as_json
 from txtdb.review.records import Flag, Images
 from txtdb.review.words import common_changes, gain_legend, gain_text, headline, heirs_text, kind_counts
 
@@ -304,9 +306,49 @@ def test_gains_of_energy_are_told_apart(tmp_path):
     files = published_files(run_of([decided(weighed), decided(timed)]))
     review = make_review(tmp_path, {}, files)
     assert [cell(review, 64, k).gain.energy for k in (64, 128)] == [True, False]
-    told = r"\+(19|20)\.\d %, 1 of 2 cells; energy: \+(49|50)\.\d %, 1 of 2 cells"
+    told = r"\+(19|20)\.\d %, 1 of 2 cells; energy: \+(49|50)\.\d %, time [+−]0\.\d %, 1 of 2 cells"
     assert re.fullmatch(told, gain_text(review.cells))
     assert "of energy + is less energy, − more" in gain_legend(review.cells)
+
+
+def weighed(times: dict[str, float], *watts: float, at: tuple[int, int] = (64, 64)) -> Measured:
+    """A cell that energy decided: times in µs and the watts at them, the incumbent `a` among them."""
+    return replace(raced(times, at=at, incumbent="a"), watts=readings(*watts))
+
+
+def test_what_saves_energy_and_takes_longer_is_slower(tmp_path):
+    """A quarter more time at a third of the watts; the second cell is as fast as it was."""
+    cells = [weighed({"a": 10, "b": 12.5}, 300, 100), weighed({"a": 10, "b": 10.001}, 300, 100, at=(64, 128))]
+    review = make_review(tmp_path, {}, published_files(run_of([decided(one) for one in cells])))
+    longer, same = cell(review, 64, 64), cell(review, 64, 128)
+    assert longer.gain.gain_pct == pytest.approx(58.3, abs=1)
+    assert longer.gain.time.gain_pct == pytest.approx(-25, abs=1)
+    assert 0 < longer.gain.time.noise_pct < 2
+    assert {Flag.SLOWER, Flag.MORE_ENERGY} & set(longer.flags) == {Flag.SLOWER}
+    assert abs(same.gain.time.gain_pct) < 1
+    assert not {Flag.SLOWER, Flag.MORE_ENERGY} & set(same.flags)
+    told = r"energy: \+6\d\.\d % \(.*\), time −1\d\.\d % \(−2\d\.\d … [+−]0\.\d\), 2 of 2 cells"
+    assert re.fullmatch(told, gain_text(review.cells))
+    assert "with it time, by the same samples, + is faster, − slower" in gain_legend(review.cells)
+    first = json.loads(as_json(review))["tables"][0]["cells"][0]
+    assert first["gain"]["time"] == asdict(longer.gain.time)
+    assert first["flags"][0] == "slower"
+
+
+def test_what_is_faster_and_takes_more_energy_says_which(tmp_path):
+    """What goes back to the config before is faster, and takes four times the energy."""
+    files = published_files(run_of([decided(weighed({"a": 10, "b": 20}, 400, 50))]))
+    found = cell(make_review(tmp_path, files, {}), 64, 64)
+    assert (found.gain.derived, found.gain.energy) == (True, True)
+    assert found.gain.gain_pct == pytest.approx(-300, abs=5)
+    assert found.gain.time.gain_pct == pytest.approx(50, abs=1)
+    assert {Flag.SLOWER, Flag.MORE_ENERGY} & set(found.flags) == {Flag.MORE_ENERGY}
+
+
+def test_a_gain_of_time_has_no_further_one(tmp_path):
+    review = make_review(tmp_path, {}, published_files(run_of([decided(raced({"a": 10, "b": 8}, incumbent="a"))])))
+    assert cell(review, 64, 64).gain.time is None
+    assert "by the same samples" not in gain_legend(review.cells)
 
 
 def test_evidence_of_other_cells_says_nothing_of_this_one(tmp_path):
@@ -397,3 +439,26 @@ def test_files_say_why(tmp_path):
 def test_a_file_that_cannot_be_read_is_a_fault(tmp_path):
     review = make_review(tmp_path, {}, {TABLE_B: "#! txtdb 1\n#! iface attn_fwd\n"})
     assert "truncated" in {fault.rule for fault in review.faults}
+
+
+def test_what_was_measured_on_a_base_is_no_gain_of_its_heir(tmp_path):
+    """gfxA leaves out its own cell, and takes what gfxB has measured."""
+    states = chain("b", "c")
+    own = {TABLE_A: table("gfxA", {F1: ["64 b . ."], F2: ["64-128 b*3", "256 c*2 d"]}, base="gfxB")}
+    review = make_review(tmp_path, {**states["twice"], **own}, states["twice"])
+    (found,) = (one for one in review.cells if one.edit.arch == "gfxA")
+    assert found.gain is None
+    assert Flag.NO_EVIDENCE in found.flags
+
+
+def test_fields_in_another_order_are_the_same_config(tmp_path):
+    first, second, third = (
+        SCHEMA.index(f'[[config]]\nname = "{name}"') for name in ("BLOCK_M", "PRE_LOAD_V", "num_warps")
+    )
+    swapped = SCHEMA[:first] + SCHEMA[second:third] + SCHEMA[first:second] + SCHEMA[third:]
+    states = chain("b", "c")
+    plain = make_review(tmp_path / "plain", states["once"], states["twice"])
+    review = make_review(tmp_path / "swapped", states["once"], {**states["twice"], "schema/attn_fwd.toml": swapped})
+    gains = [cell(one, 64, 64).gain for one in (review, plain)]
+    assert gains[0] and gains[1]
+    assert gains[0].gain_pct == gains[1].gain_pct > 30

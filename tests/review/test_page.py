@@ -148,7 +148,7 @@ def test_the_signs_of_gains_have_a_legend(tmp_path):
     assert "less energy, in percent" not in timed
     files = published_files(run_of([decided(replace(raced({"a": 20, "b": 10}, incumbent="a"), watts=readings(4, 4)))]))
     weighed = as_html(make_review(tmp_path / "energy", {}, files))
-    assert '<p class="quiet">Gains over the config before: of energy + is less energy, − more.</p>' in weighed
+    assert '<p class="quiet">Gains over the config before: of energy + is less energy, − more; ' in weighed
     assert '<i class="gain2">+9E</i>less energy, in percent' in weighed
     assert "faster, in percent" not in weighed
 

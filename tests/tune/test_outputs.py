@@ -13,7 +13,7 @@ from tests.tune.bench import CELLS, invoke, listed, make_bench
 from txtdb.cli import tuning
 from txtdb.tune import journal
 
-CELL = CELLS[0]
+CELL, OTHER = CELLS[0], CELLS[1]
 TIMES = {CELL: {(64, 2): 800.0}}
 
 
@@ -158,6 +158,17 @@ def test_evidence_is_not_kept_in_a_database(tmp_path):
         assert (done.code, "the file would lie in the database" in done.err) == (2, True)
     assert made.patches() == before
     assert not (other / "x.json").exists()
+
+
+def test_a_journal_is_not_kept_with_published_evidence(tmp_path):
+    """What is kept beside it would replace the evidence that a patch names."""
+    made = make_bench(tmp_path, TIMES)
+    assert made.tune("--cells", listed(tmp_path, CELL), "--name", "foo-a").code == 0
+    before = made.patches()
+    journal = str(made.root / "gfxA" / "evidence" / "foo.journal")
+    done = made.tune("--cells", listed(tmp_path, OTHER), "--journal", journal, "--name", "a")
+    assert (done.code, made.patches()) == (2, before)
+    assert "the journal would lie beside published evidence, and its own beside it" in done.err
 
 
 def test_evidence_does_not_replace_the_journal(tmp_path):

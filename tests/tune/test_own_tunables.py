@@ -152,6 +152,7 @@ def test_a_package_that_cannot_be_imported_is_named_with_its_place(tmp_path, lin
         ('iface = "own"', 'iface = "other"', "tunes other"),
         ("    def policy(self, usual):\n        return usual\n", "    policy = 3\n", "policy cannot be called"),
         ('"head_dim", "seqlen_q", ', '"width", ', "asks needs width, which the schema lacks"),
+        ('config["num_warps"] == 2', 'config["num_warps"] == 3', "no cell of own has a candidate"),
         ('asks = ("head_dim", "seqlen_q", "BLOCK_M")', 'asks = "head_dim"', "asks gave 'head_dim', not names"),
         ("restored = zeroed = ()", "restored = zeroed = (1,)", "restored gave 1, not only names of arguments"),
     ],

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tune.bench import CELLS, SCHEMA, TABLE, Bench, listed, make_bench
+from tests.tune.bench import CELLS, FIRST, SCHEMA, TABLE, Bench, listed, make_bench
 from tests.unprivileged import public_folder, unprivileged
 from txtdb.layers.database import load
 from txtdb.locking import alone_in
@@ -249,6 +249,30 @@ def test_a_run_that_was_ended_before_its_patch_was_written_goes_on_under_its_nam
     before = made.measurements()
     done = made.tune("--cells", cells)
     assert (done.code, made.measurements(), patch.exists()) == (0, before, True)
+
+
+FEW = ("--set", "finalists.count=2", "--set", "measurement.calls=20", "--set", "finalists.rounds=3")
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("strategy", "times"),
+    [
+        pytest.param(("--strategy", "exhaustive", *FEW), {FIRST: 2000.0}, id="the incumbent was no finalist"),
+        pytest.param(("--candidates", "few"), {}, id="the neighbours have another config now"),
+    ],
+)
+def test_a_run_that_was_done_with_others_beside_it_is_no_other_run(tmp_path, options, strategy, times):
+    """What it published changes which candidates are compared: that costs some calls, and changes nothing."""
+    few = tmp_path / "few"
+    few.write_text("BLOCK_M=64 num_warps=2\n", encoding="utf-8")
+    strategy = [str(few) if word == "few" else word for word in strategy]
+    made = make_bench(tmp_path, {cell: {(64, 2): 800.0, **times} for cell in CELLS[:3]})
+    cells = listed(tmp_path, *CELLS[:3])
+    assert made.tune("--cells", cells, *strategy).code == 0
+    published = made.patches()
+    done = made.tune("--cells", cells, *strategy, *options)
+    assert (done.code, made.patches()) == (0, published), done.text
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])

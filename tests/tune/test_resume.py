@@ -224,6 +224,33 @@ def test_runs_that_measure_otherwise_have_journals_of_their_own(tmp_path, change
     assert len(list(made.journals.glob("*.journal"))) == 2
 
 
+def test_a_confirmation_counts_for_the_shapes_that_it_was_made_at(tmp_path):
+    """A bin that goes leaves its shapes to the next one, which the winner is wrong at."""
+    cell = CELLS[1]
+
+    def other(seqlen_k: int, error: float) -> dict[str, Any]:
+        candidates = [
+            {"config": {"BLOCK_M": m, "num_warps": w}, "ns": 1.0, "error": error if (m, w) == (64, 2) else 0.1}
+            for m, w in CONFIGS
+        ]
+        return {"functional": {"head_dim": 64}, "at": {"seqlen_q": 1, "seqlen_k": seqlen_k}, "candidates": candidates}
+
+    made = make_bench(tmp_path, {cell: {(64, 2): 700.0}}, also=[other(1, 7.0), other(128, 0.1)])
+    cells = listed(tmp_path, cell)
+    assert made.tune("--cells", cells).code == 0
+    assert "a = 64 2" in made.patches()["attn_fwd.0010-tuned.dbpatch"].decode()
+    forget(made)
+    for name, old, new in (
+        ("schema/attn_fwd.toml", 'name = "seqlen_k"\nbins = [64, 128, 256]', 'name = "seqlen_k"\nbins = [128, 256]'),
+        ("gfxA/attn_fwd.txtdb", "seqlen_k 64 128 256", "seqlen_k 128 256"),
+        ("gfxA/attn_fwd.txtdb", "a*3", "a*2"),
+    ):
+        path = made.root / name
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    assert made.tune("--cells", cells).code == 0
+    assert not any("64 2" in text.decode() for name, text in made.patches().items() if name.endswith(".dbpatch"))
+
+
 def exchanged(text: str, one: str, other: str) -> str:
     return text.replace(one, "\0").replace(other, one).replace("\0", other)
 

@@ -15,6 +15,7 @@ from txtdb.model.evidence import Status
 from txtdb.tune.device import CandidateFault, Config, Task
 from txtdb.tune.gpu_faults import DeviceLost, fault_of
 from txtdb.tune.tunable import Problem
+from txtdb.tune.tunable_faults import TunableFault
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -194,6 +195,43 @@ def test_to_open_the_device_and_to_compile_needs_no_context(monkeypatch: pytest.
 
 def test_an_error_is_in_units_of_the_tolerance() -> None:
     assert device(Doubling()).check(TASK, {"mode": "off"}) == pytest.approx(2.0, rel=1e-3)
+
+
+NO_TOLERANCES = [-1, 0, math.inf, math.nan, None, "1e-3", True]
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "told"),
+    [
+        ("reference", {}, "reference(…) gave {}, not the right results by name"),
+        ("reference", None, "reference(…) gave None, not the right results"),
+        ("reference", {"C": torch.zeros(1)}, "not the results that `reference` has: C"),
+        ("results", {"x": torch.zeros(1)}, "not the results that `reference` has: x, sum, extra"),
+        *(("tolerance", value, f"tolerance(…) gave {value!r}, not a finite number above 0") for value in NO_TOLERANCES),
+    ],
+)
+def test_a_tunable_that_would_let_wrong_kernels_pass_is_told(
+    monkeypatch: pytest.MonkeyPatch, member: str, value: object, told: str
+) -> None:
+    monkeypatch.setattr(Doubling, member, lambda self, *given: value)
+    for ask in ("check", "confirm"):
+        with pytest.raises(TunableFault) as caught:
+            getattr(device(Doubling()), ask)(TASK, {"mode": "off"})
+        assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ({"restored": ("xx",)}, "restored names xx; the arguments are x, sum, extra"),
+        ({"zeroed": ("summ",)}, "zeroed names summ; the arguments are x, sum, extra"),
+        ({"zeroed": ("sum", "x")}, "zeroed names x, which `restored` names as well"),
+    ],
+)
+def test_arguments_that_are_put_back_have_to_be_there(names: dict[str, Sequence[str]], told: str) -> None:
+    with pytest.raises(TunableFault) as caught:
+        device(Doubling(**names)).check(TASK, {})
+    assert told in str(caught.value)
 
 
 def test_what_is_not_written_is_no_result() -> None:

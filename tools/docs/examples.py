@@ -6,7 +6,8 @@ A page's examples share one empty folder and run from top to bottom:
 - a `console` fence is a session: lines that start with `$ ` are run by bash, what follows is what they print. A line
   `…` stands for any number of lines. A command that fails must show its exit code, as in `$ false; echo $?`;
 - a `pycon` fence is a Python session, checked by doctest; all of a page's share their names;
-- `<!-- run: COMMAND -->` runs a command that the reader does not see; `$REPO` is this repository;
+- `<!-- run: COMMAND -->` runs a command that the reader does not see; `$REPO` is this repository. Each command is run
+  by a new shell, which reads the file `.environment` first, where there is one;
 - a fence whose info string has `needs=PROGRAM` is passed over where that program is not on PATH.
 
 Every other fence is text that no one runs; files and patches without `file=` are a mistake.
@@ -198,6 +199,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         "HOME": str(folder),
         "REPO": str(REPO),
+        "BASH_ENV": str(folder / ".environment"),
         "LC_ALL": "C.UTF-8",
         "COLUMNS": "100",
         "GIT_CONFIG_GLOBAL": os.devnull,

@@ -19,8 +19,8 @@ CELL = "gfx1100/attn_fwd/bf16,0,128,false,false,1@16,4096"
 
 # docs/review.md begins with the same commands.
 MAKE_BRANCH = (
-    'git init -q -b main . && cp -r "$REPO/amd" . && rm amd/*/*.dbpatch && git add -A && git commit -q -m tables && '
-    'git switch -q -c few-queries && cp -r "$REPO/amd" . && git add -A && git commit -q -m "few queries, many keys"'
+    'git init -q -b main . && cp -r "$REPO/amd" . && rm amd/*/*.dbpatch && git add amd && git commit -q -m "tables" && '
+    'git switch -q -c few-queries && cp -r "$REPO/amd" . && git add amd && git commit -q -m "few queries, many keys"'
 )
 REVIEW = "txtdb review main...few-queries --root amd --out review.html"
 _SIZE = (1280, 1100)

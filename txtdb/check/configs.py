@@ -13,6 +13,7 @@ from txtdb.layers.database import LoadedFile
 from txtdb.model.schema import Backend
 from txtdb.model.table import ConfigValues, FileTable, config_text
 from txtdb.model.values import Functional
+from txtdb.syntax import Entry
 
 
 def illegal_entry(context: Context, loaded: LoadedFile, fault: Fault) -> Finding:
@@ -142,6 +143,12 @@ def _first_span(context: Context, view: DeclaredView, mask: Mask) -> Span:
     return layer.table.cell_span(layer.index[functional], places)
 
 
+def _unused_entry_hint(entry: Entry) -> str:
+    if entry.leading or entry.trailing:
+        return "remove the entry with its comment; `txtdb fmt --prune` keeps what has one"
+    return "remove the entry, or let `txtdb fmt --prune` do it"
+
+
 def unused_entries(context: Context) -> Iterator[Finding]:
     """`unused-entry`: a palette entry that no row of its file uses."""
     for loaded in context.files:
@@ -156,7 +163,7 @@ def unused_entries(context: Context) -> Iterator[Finding]:
                     Severity.WARNING,
                     entry.span(document.file),
                     f"no row uses `{entry.symbol}`",
-                    "remove the entry, or let `txtdb fmt --prune` do it",
+                    _unused_entry_hint(entry),
                     loaded.file.arch,
                     loaded.file.iface,
                 )

@@ -20,7 +20,7 @@ from txtdb.model.table import MASKED, UNSET, Cells, FileTable, config_text, func
 from txtdb.model.values import Functional, print_value, print_values
 from txtdb.wording import did_you_mean
 
-# The hint of `equal-patch-number` tells so many cells in full.
+# The hint of `equal-patch-number` tells so many cells in full, each in a line.
 _TOLD_CELLS = 3
 
 
@@ -200,7 +200,7 @@ def _stale_onto(table: ResolvedTable, layer: Layer, file: FileTable, below: Fold
             Severity.WARNING,
             directive.arg_span(layer.file, 0),
             "the cells under this patch are not what it was made for",
-            ground_hint(layer, digest),
+            ground_hint(table, layer, digest),
             table.arch,
             table.iface,
         )
@@ -208,14 +208,15 @@ def _stale_onto(table: ResolvedTable, layer: Layer, file: FileTable, below: Fold
 
 def equal_numbers(context: Context) -> Iterator[Finding]:
     """`equal-patch-number`: two patches of one root with one number; an error when they set a common cell."""
-    for listing in context.database.listings:
+    for root, listing in enumerate(context.database.listings):
         for files in listing.patches.values():
             for first, second in combinations(files, 2):
                 if first.number == second.number:
-                    yield _equal_number(context, context.database.file(first), context.database.file(second))
+                    both = context.database.file(first), context.database.file(second)
+                    yield _equal_number(context, *both, is_overlay=root > 0)
 
 
-def _equal_number(context: Context, first: LoadedFile, second: LoadedFile) -> Finding:
+def _equal_number(context: Context, first: LoadedFile, second: LoadedFile, is_overlay: bool) -> Finding:
     common = _common_cells(context, first, second)
     told = [_both_contents(context, first, second, cell) for cell in common[:_TOLD_CELLS]]
     if len(common) > _TOLD_CELLS:
@@ -226,12 +227,19 @@ def _equal_number(context: Context, first: LoadedFile, second: LoadedFile) -> Fi
         Span(second.file.display),
         f"{first.file.path.name} has the same number"
         + (f" and sets {len(common)} of the same cells" if common else ""),
-        "; ".join(["give one of them another number", *told]),
+        "\n".join([_number_hint("" if is_overlay else second.file.display, bool(common)), *told]),
         second.file.arch,
         second.file.iface,
         (),
         common,
     )
+
+
+def _number_hint(file: str, clash: bool) -> str:
+    """What to do about a patch; `file` is empty for one of an overlay, which `txtdb patch rebase` does not take."""
+    which = "the one that is to count in these cells a higher" if clash else "one of them another"
+    command = f": `txtdb patch rebase {file}` gives this one the next free" if file else ""
+    return f"give {which} number{command}"
 
 
 def _common_cells(context: Context, first: LoadedFile, second: LoadedFile) -> tuple[CellRef, ...]:
@@ -310,23 +318,29 @@ def unused_layers(context: Context) -> Iterator[Finding]:
 
 
 def _unused_hint(context: Context, loaded: LoadedFile, table: FileTable) -> str:
-    """Remove the file, unless patches were made over its cells: without it their ground would be another."""
+    """Remove the file, unless patches were made over its cells: without it their ground would be another.
+
+    Folding keeps proofs only where evidence decided for what is set over measured cells. A table's base stays needed.
+    """
     file, listing = loaded.file, context.database.listings[0]
     patches = listing.patches.get((file.arch, file.iface), ())
+    remove = "remove its blocks, and keep the header with `#! base`" if _has(loaded, "base") else "remove the file"
     if file != listing.tables.get((file.arch, file.iface)) and file not in patches:
-        return "remove the file"
+        return remove
     above = patches[patches.index(file) + 1 :] if file in patches else patches
     cells = _set_cells(table)
-    if any(_lies_over(context.database.file(patch), cells) for patch in above):
-        return f"fold it with the patches over it: `txtdb patch squash {listing.label} {file.arch} {file.iface}`"
-    return "remove the file"
+    over = [own for own in map(context.database.file, above) if own.table and cells & _set_cells(own.table)]
+    if not any(_has(own, "onto") for own in over):
+        return remove
+    if _has(loaded, "evidence") and not all(_has(own, "evidence") for own in over):
+        return (
+            "measure its cells again, or leave it: folded with what was set by hand, its evidence would prove nothing"
+        )
+    return f"fold it with the patches over it: `txtdb patch squash {listing.label} {file.arch} {file.iface}`"
 
 
-def _lies_over(patch: LoadedFile, cells: set[tuple[Functional, tuple[int, ...]]]) -> bool:
-    """Whether a patch states its ground, and has some of these cells under it."""
-    if patch.source is None or patch.table is None:
-        return False
-    return patch.source.document.directive("onto") is not None and bool(cells & _set_cells(patch.table))
+def _has(loaded: LoadedFile, directive: str) -> bool:
+    return loaded.source is not None and loaded.source.document.directive(directive) is not None
 
 
 def expired_pins(context: Context) -> Iterator[Finding]:

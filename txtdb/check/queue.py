@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import combinations
 from pathlib import Path
@@ -50,6 +50,14 @@ def check_queue(root: Path, overlays: Sequence[Path], specs: Sequence[str], toda
         database = stack.enter_context(open_files(files, root.as_posix(), overlays))
         changes = [read_change(database, root, spec) for spec in dict.fromkeys(specs)]
         return _Queue(files, database, changes, today, stack).report()
+
+
+# `same-cell` has told what each change makes of the cells, and the files are in different changes still.
+_EQUAL_NUMBERS_HINT = "once one of them is merged, `txtdb patch rebase` gives the other one the next free number"
+
+
+def _without_contents(finding: Finding) -> Finding:
+    return replace(finding, hint=_EQUAL_NUMBERS_HINT) if finding.rule == "equal-patch-number" else finding
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ class _Queue:
             for names in dict.fromkeys(makers[atom] for atom in own):
                 part = reduced(finding, self._label, lambda atom, names=names: makers.get(atom) == names)  # type: ignore[misc]
                 if part:
-                    yield QueueFinding(part, names)
+                    yield QueueFinding(_without_contents(part), names)
 
     def _makers(self, new: set[Atom]) -> dict[Atom, tuple[str, ...]]:
         """The first two changes that make each atom by themselves; all of them where it takes more."""

@@ -10,15 +10,21 @@ from txtdb.cli.outputs import other_file_faults, unwritable
 from txtdb.evidence.encode import EVIDENCE_START
 from txtdb.faults import Fault, Span
 from txtdb.files import replaced_file
-from txtdb.layers.listing import ARCHS_FILE
+from txtdb.layers.listing import ARCHS_FILE, EVIDENCE_FOLDER
 from txtdb.tune.publish import can_write
 
 
 def asked_faults(file: Path | None, journal: Path | None, roots: Iterable[Path]) -> list[Fault]:
-    """Why `--evidence-out FILE` is refused, as far as that is known before there is a journal.
+    """Why `--evidence-out FILE` or `--journal` is refused, as far as that is known before there is a journal.
 
     Databases have the evidence that their tables and patches name; what is kept of a run has no place there.
     """
+    if journal and journal.absolute().parent.name == EVIDENCE_FOLDER and _database_around(journal, roots):
+        message, hint = (
+            "the journal would lie beside published evidence, and its own beside it",
+            "name a file elsewhere",
+        )
+        return [Fault("unwritable", Span(journal.as_posix()), message, hint)]
     if file is None:
         return []
     holder = _database_around(file, roots)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from txtdb.cli.common import EXIT_FINDINGS, EXIT_USAGE, fail, format_option, print_json
-from txtdb.cli.outputs import other_file_faults, unwritable
+from txtdb.cli.outputs import unlike_faults, unwritable
 from txtdb.faults import Fault, Span
 from txtdb.files import write_output
 from txtdb.merge.conflicts import CellConflict, Content, content_text
@@ -23,6 +23,7 @@ from txtdb.merge.versions import told_apart
 _FILE = click.Path(path_type=Path)
 # How tables and patches begin, and what a merge made whose versions have no line in common.
 _STARTS = (b"#! txtdb ", b"#! dbpatch ", b"<<<<<<< ours")
+_BEFORE = b"\xef\xbb\xbf \t\r\n"
 
 
 @click.command(short_help="Merge three versions of one file, cell by cell.")
@@ -40,7 +41,7 @@ def merge(base: Path, ours: Path, theirs: Path, out: Path, schema: Path | None, 
     nothing is written.
     """
     paths = Three(base, ours, theirs)
-    other = [] if out in paths else other_file_faults(out, _STARTS)
+    other = [] if out in paths else unlike_faults(out, lambda head: head.lstrip(_BEFORE).startswith(_STARTS))
     if other:
         fail(other, EXIT_USAGE)
     defaults = _defaults_of(schema) if schema else defaults_near([out, *paths])

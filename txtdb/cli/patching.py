@@ -31,7 +31,7 @@ from txtdb.diff.history import open_history
 from txtdb.diff.repository import path_in_repository
 from txtdb.diff.sides import open_side
 from txtdb.faults import Fault, FaultError, Span
-from txtdb.layers.database import Database
+from txtdb.layers.database import Database, open_database
 from txtdb.layers.listing import LayerFile
 from txtdb.patching.apply import apply_patches
 from txtdb.patching.create import Request, create_patches
@@ -215,7 +215,11 @@ def _in_database(files: Sequence[Path]) -> tuple[Database, list[LayerFile]]:
         fail(
             [Fault("argument", Span(str(file)), "patches of one database at a time", "") for file in files], EXIT_USAGE
         )
-    database = open_root(next(iter(roots)))
+    root = next(iter(roots))
+    if any(fault.rule == "no-archs" for fault in open_database(root).faults):
+        message, hint = "this lies in no database", "`txtdb patch apply` puts patches into one"
+        fail([Fault("no-archs", Span(file.as_posix()), message, hint) for file in files], EXIT_USAGE)
+    database = open_root(root)
     there = {file.path: file for file in database.listings[0].layer_files() if file.number is not None}
     unknown = [file for file in whole if file not in there]
     if unknown:

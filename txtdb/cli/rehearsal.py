@@ -36,7 +36,7 @@ class Rehearsal:
     def tell(self, style: str) -> None:
         """Print the numbers. Ends the program where the run would: its journal is damaged, or its name is taken."""
         known = self._known()
-        if self.taken and self.facts and self.prepared.plans and (known is None or known.left):
+        if self.taken and self.facts and self.prepared.plans and (known is None or known.new):
             fail([self.taken.fault()], EXIT_USAGE)
         print_faults([self.taken.note()] if self.taken and not self.facts and self.prepared.plans else [])
         work = self._left(known) if known and self.facts else self._whole()
@@ -86,13 +86,15 @@ class Rehearsal:
         return known if known and known.candidates else None
 
 
-def has_to_measure(prepared: Prepared, settings: Settings, place: Place, identity: Mapping[str, Any]) -> bool:
-    """Whether the journal of a run lacks something of its cells. One that cannot be read is told when it is opened."""
+def is_new(prepared: Prepared, settings: Settings, place: Place, identity: Mapping[str, Any]) -> bool:
+    """Whether no run with the journal of this one has done all its cells. A journal that cannot be read is told when it
+    is opened.
+    """
     path = place.path(identity)
     if not path.exists():
         return True
     known, faults = known_of(path, identity, place.repair, prepared.arch_schema, prepared.plans, settings)
-    return bool(known.left) if known else not errors(faults)
+    return known.new if known else not errors(faults)
 
 
 def _one(paths: Sequence[Path]) -> Path | None:

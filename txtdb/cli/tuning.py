@@ -29,7 +29,7 @@ from txtdb.cli.common import (
 from txtdb.cli.evidence_page import report
 from txtdb.cli.evidence_places import asked_faults, evidence_faults
 from txtdb.cli.policies import changed_policy, family_policy, lax_notes, show_policy
-from txtdb.cli.rehearsal import Rehearsal, has_to_measure
+from txtdb.cli.rehearsal import Rehearsal, is_new
 from txtdb.cli.tables import choose_schema
 from txtdb.cli.usage import named_text, usage_faults
 from txtdb.diff.sides import open_side
@@ -62,6 +62,7 @@ from txtdb.tune.job import (
     Prepared,
     Report,
     arch_faults,
+    empty_field_faults,
     keep_evidence,
     lacking_faults,
     perform,
@@ -216,7 +217,8 @@ class _Command:
         if self._given["compare"] is None:
             self._taken = find_taken(database.roots[0], table.arch, self._publication.name)
             print_faults(lax_notes(self._settings.policy))
-        faults = size_faults(work_of(prepared, self._settings, self._given["trials"] or 0))
+        faults = [*empty_field_faults(prepared)]
+        faults += size_faults(work_of(prepared, self._settings, self._given["trials"] or 0))
         faults += self._device_faults(database, prepared)
         if faults:
             fail(faults, EXIT_USAGE)
@@ -327,7 +329,7 @@ class _Command:
         if self._settings.by_energy:
             facts = replace(facts, contract={**facts.contract, "power": measurer.power_contract()})
         identity = identity_of(prepared.arch_schema, self._settings, facts)
-        if self._taken and has_to_measure(prepared, self._settings, place, identity):
+        if self._taken and is_new(prepared, self._settings, place, identity):
             fail([self._taken.fault()], EXIT_USAGE)
         journal, faults = place.open(identity)
         print_faults(faults)

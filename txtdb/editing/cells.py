@@ -198,16 +198,23 @@ def _with_ground(table: ResolvedTable, source: Source, text: str) -> str | Fault
     digest = ground_digest(table.schema, table.pool, below, patch.table)
     if digest != old:
         message = "the cells under this patch are not what it was made for"
-        return Fault("stale-onto", directive.arg_span(source.file, 0), message, ground_hint(patch, digest))
+        return Fault("stale-onto", directive.arg_span(source.file, 0), message, ground_hint(table, patch, digest))
     edited, _ = build_table(_read(text, source.file), table.schema, table.arch, table.pool)
     return text.replace(old, ground_digest(table.schema, table.pool, below, edited))
 
 
-def ground_hint(patch: Layer, digest: str) -> str:
-    """What to do about a patch whose ground has moved; `digest` is that of the ground that it lies over now."""
+def ground_hint(table: ResolvedTable, patch: Layer, digest: str) -> str:
+    """What to do about a patch whose ground has moved; `digest` is that of the ground that it lies over now.
+
+    A patch whose number another one has moves to the top when it is rebased, over a ground that may be another one.
+    """
     if patch.root:
         return f"look at them again, then write `#! onto {digest}`"
-    return f"look at them with `txtdb patch rebase {patch.file}`; with --accept it writes `#! onto {digest}`"
+    look = f"look at them with `txtdb patch rebase {patch.file}`; with --accept it"
+    others = (layer for layer in table.layers if layer is not patch and layer.kind == "patch")
+    if any((layer.arch, layer.root, layer.number) == (patch.arch, patch.root, patch.number) for layer in others):
+        return f"{look} gives the patch the next free number, as another patch has the same, and renews `#! onto` there"
+    return f"{look} writes `#! onto {digest}`"
 
 
 def _fold_below(table: ResolvedTable, number: int) -> Fold:

@@ -83,13 +83,15 @@ def gain_over(measured: Measured, policy: Policy, entrant: int, other: int) -> t
     """What an entrant saves of another's time, or energy where that decides, and the noise floor of that; percent.
 
     It is negative where the entrant needs more. They are compared over the blocks that both ran in, as a winner is with
-    its incumbent; None where either is not valid, or where fewer than two blocks had both.
+    its incumbent; None where either is not valid, or where fewer than two blocks had both. Nothing was proven of this
+    pair before, so that few blocks make the more noise, by Student's distribution, in a race too.
     """
     valid = {entrant, other} & set(valid_entrants(measured))
     found = Rounds(measured.blocks, valid, policy, usable_watts(measured)).compared(entrant, other)
     if not found.freedom:
         return None
-    return 0.0 - 100 * math.expm1(found.mean), _floor(measured, found, entrant, other, policy)
+    errors = max(policy.finalists.sigma, quantile(found.freedom, policy.race.error_budget / 2))
+    return 0.0 - 100 * math.expm1(found.mean), _floor(measured, found, (entrant, other), policy, errors)
 
 
 def _with_winner(measured: Measured, result: _Result, policy: Policy, least: float) -> Decision:
@@ -177,14 +179,17 @@ def _gain(measured: Measured, result: _Result, winner: int, policy: Policy, leas
         return None
     others = () if measured.publish else (one for one in result.valid if one != incumbent)
     rival = winner if winner != incumbent else next(iter(others), incumbent)
-    floor = _floor(measured, result.compared(rival, incumbent), rival, incumbent, policy)
+    compared = result.compared(rival, incumbent)
+    floor = _floor(measured, compared, (rival, incumbent), policy, _errors(measured, compared, policy))
     return _Gain(0.0 - 100 * math.expm1(found.mean), floor, max(least, floor))
 
 
-def _floor(measured: Measured, found: Comparison, rival: int, incumbent: int, policy: Policy) -> float:
-    """The noise of a gain or loss, percent. A gain of g has (1 - g) times the standard error of the logarithm."""
-    watts = watts_floor(measured, rival, incumbent, policy) if rival != incumbent else 0.0
-    return 100 * math.hypot(_errors(measured, found, policy) * found.spread, watts) * math.exp(found.mean)
+def _floor(measured: Measured, found: Comparison, pair: tuple[int, int], policy: Policy, errors: float) -> float:
+    """The noise of a gain or loss, percent: so many standard errors. A gain of g has (1 - g) times that of the
+    logarithm.
+    """
+    watts = watts_floor(measured, *pair, policy) if pair[0] != pair[1] else 0.0
+    return 100 * math.hypot(errors * found.spread, watts) * math.exp(found.mean)
 
 
 def _errors(measured: Measured, found: Comparison, policy: Policy) -> float:

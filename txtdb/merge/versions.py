@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from txtdb.faults import Fault, errors
@@ -78,12 +79,14 @@ def origin_text(version: Version) -> str:
 
 def told_apart(origins: Three[str]) -> Three[str]:
     """The texts of `origin_text` without what all three say, which the file's header says as well."""
-    parts = origins.map(lambda text: text.split(_PARTING))
+    parts = origins.map(lambda text: _PARTS.split(text))
     common = set(parts.base) & set(parts.ours) & set(parts.theirs)
     return parts.map(lambda own: _PARTING.join(part for part in own if part not in common))
 
 
 _PARTING = "; "
+# An origin may have the parting in it; each piece of evidence is one.
+_PARTS = re.compile(f"{_PARTING}(?=evidence )")
 _DIGEST_SHOWN = len("sha256:") + 12
 
 

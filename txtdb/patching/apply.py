@@ -22,8 +22,6 @@ from txtdb.patching.sources import evidence_name
 from txtdb.patching.stack import Place, Stack, stale_patches
 from txtdb.syntax import read
 
-FORCE_HINT = "rebase the patch, or --force it in as it is"
-
 
 @dataclass(frozen=True)
 class Incoming:
@@ -186,4 +184,5 @@ def _stale(database: Database, place: Place, file: str) -> Iterator[Fault]:
             assert directive is not None, "a stale patch says what it lies on"
             span = directive.arg_span(file, 0)
             message = "the cells under this patch are not what it was made for"
-            yield Fault("stale-onto", span, message, FORCE_HINT, Severity.ERROR)
+            hint = f"put it in with --force, then look at the cells with `txtdb patch rebase {file}`"
+            yield Fault("stale-onto", span, message, hint, Severity.ERROR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -27,7 +27,23 @@ def no_past(place: Place) -> Iterable[Database]:
 
 def ground_with(stack: Stack, table: FileTable, onto: str, past: Iterable[Database]) -> Ground | None:
     """What a patch was made for: the ground, now or earlier, that has the digest; None where there is none."""
-    return next(_grounds(stack, table, onto, past), None)
+    return grounds_with(stack, {"": (table, onto)}, past).get("")
+
+
+def grounds_with(
+    stack: Stack, wanted: Mapping[str, tuple[FileTable, str]], past: Iterable[Database]
+) -> dict[str, Ground]:
+    """The same for several patches of a place by name, without those that have none: the past is read once."""
+    found: dict[str, Ground] = {}
+    for state in _states(stack, past):
+        for fold in _folds(state):
+            for name in wanted.keys() - found.keys():
+                table, onto = wanted[name]
+                if state.digest(fold, table) == onto:
+                    found[name] = ground_under(state.table, fold, table)
+            if len(found) == len(wanted):
+                return found
+    return found
 
 
 def ground_under(like: ResolvedTable, below: Fold, table: FileTable) -> Ground:
@@ -40,25 +56,24 @@ def ground_under(like: ResolvedTable, below: Fold, table: FileTable) -> Ground:
     return found
 
 
-def _grounds(stack: Stack, table: FileTable, onto: str, past: Iterable[Database]) -> Iterator[Ground]:
+def _states(stack: Stack, past: Iterable[Database]) -> Iterator[Stack]:
+    """The layers now, and earlier as far as they have the same keys and axes."""
     names = _grid_names(stack.table)
-    yield from _matching(stack, table, onto)
+    yield stack
     for database in past:
         then = database.resolve(stack.table.arch, stack.table.iface).table
         if then is not None and _grid_names(then) == names:
-            yield from _matching(Stack(then), table, onto)
+            yield Stack(then)
 
 
 def _grid_names(table: ResolvedTable) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return table.schema.key_names, table.schema.axis_names
 
 
-def _matching(stack: Stack, table: FileTable, onto: str) -> Iterator[Ground]:
-    """The grounds of a stack, from under its pins down to its own table, that have a digest."""
+def _folds(stack: Stack) -> Iterator[Fold]:
+    """What patches of a stack may lie over, from under its pins down to its own table."""
     for count in range(len(stack.patches), -1, -1):
-        fold = stack.fold((*stack.below_patches, *stack.patches[:count]))
-        if stack.digest(fold, table) == onto:
-            yield ground_under(stack.table, fold, table)
+        yield stack.fold((*stack.below_patches, *stack.patches[:count]))
 
 
 def _content(like: ResolvedTable, cell: int) -> tuple[str, Content]:

@@ -58,13 +58,22 @@ class Covered:
     cells: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """A folded layer that names no evidence and sets `cells` cells over layers that do: it leaves these unproven."""
+
+    file: str
+    cells: int
+
+
 @dataclass
 class Outcome:
     """The whole of a command. `change` maps names below the root to contents, None for a file that is removed.
 
     `answers` are cells that lookups answer otherwise afterwards, `ground` those under a given patch that moved, `stale`
-    other patches whose ground moves, `covered` given ones that higher patches override in part; `schemas` by interface
-    is what to read the cells by. With any fault nothing is written.
+    other patches whose ground moves, `covered` given ones that higher patches override in part, `unproven` folded ones
+    that set measured cells by hand; `schemas` by interface is what to read the cells by. With any fault nothing is
+    written.
     """
 
     root: Path
@@ -74,6 +83,7 @@ class Outcome:
     ground: list[MovedGround] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     covered: list[Covered] = field(default_factory=list)
+    unproven: list[Unproven] = field(default_factory=list)
     schemas: dict[str, Schema] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 

@@ -37,6 +37,9 @@ def outcome_lines(outcome: Outcome, dry_run: bool) -> Iterator[str]:
     for covered in outcome.covered:
         cells = counted(covered.cells, "cell")
         yield f"{covered.file}: {covered.by} sets {cells} of it and stays above; --on-top puts this patch over it"
+    for unproven in outcome.unproven:
+        cells = counted(unproven.cells, "cell")
+        yield f"{unproven.file}: sets {cells} by hand that evidence decided: `txtdb verify` will refuse the result"
     for file in outcome.stale:
         yield f"{file}: other contents lie under this patch now: look at it, then `txtdb patch rebase` it"
 
@@ -85,6 +88,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "ground": [_ground_json(outcome, moved) for moved in outcome.ground],
         "stale": list(outcome.stale),
         "covered": [asdict(covered) for covered in outcome.covered],
+        "unproven": [asdict(unproven) for unproven in outcome.unproven],
         "answers": [cell_json(outcome.schemas[edit.iface], edit) for edit in outcome.answers],
     }
 

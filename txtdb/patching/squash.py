@@ -14,9 +14,10 @@ from txtdb.layers.listing import LayerFile
 from txtdb.layers.resolve import Layer
 from txtdb.model.edit import edit_cells
 from txtdb.model.table import MASKED, UNSET, Cells, FileTable
+from txtdb.model.values import Functional
 from txtdb.patching.consequences import consequences
 from txtdb.patching.naming import PatchName, name_fault
-from txtdb.patching.outcome import Outcome
+from txtdb.patching.outcome import Outcome, Unproven
 from txtdb.patching.sources import header, joined_evidence, joined_origin
 from txtdb.patching.stack import CellTable, Place, Stack, cut, spread, stack_of, union_grid
 from txtdb.patching.widening import new_source, widened
@@ -54,6 +55,7 @@ def squash_patches(database: Database, place: Place, numbers: Collection[int] = 
     if not outcome.faults:
         folding = _Folding(stack_of(database, place), chosen)
         folding.into_table(outcome) if into.name is None else folding.into_patch(outcome, into.name, into)
+        outcome.unproven.extend(folding.unproven(into.name is None))
         outcome.fail(_changes(database, place, outcome))
     return outcome
 
@@ -84,6 +86,18 @@ class _Folding:
         self._folded = [layer for layer in stack.patches if layer.file in names]
         self._rest = [layer for layer in stack.patches if layer.file not in names]
         self._axes = len(stack.table.schema.axes)
+
+    def unproven(self, with_table: bool) -> Iterator[Unproven]:
+        """Layers without evidence that set cells of lower ones that have some: in one file nothing tells them apart."""
+        own = [self._stack.own_table] if with_table and self._stack.own_table else []
+        measured: set[tuple[Functional, tuple[int, ...]]] = set()
+        for layer in (*own, *self._folded):
+            cells = _set_cells(layer)
+            if layer.evidence:
+                measured |= cells
+            elif measured & cells:
+                yield Unproven(layer.file, len(measured & cells))
+                measured -= cells
 
     def into_table(self, outcome: Outcome) -> None:
         """Set the patches' cells in the table, whose comments, order and symbols of cells stay."""
@@ -155,6 +169,14 @@ class _Folding:
 
 def _up_to(patches: Iterable[Layer], number: int) -> tuple[Layer, ...]:
     return tuple(layer for layer in patches if (layer.number or 0) <= number)
+
+
+def _set_cells(layer: Layer) -> set[tuple[Functional, tuple[int, ...]]]:
+    table = layer.table
+    return {
+        (table.functionals[first], tuple(bins[place] for bins, place in zip(table.bins, at, strict=True)))
+        for first, *at in np.argwhere(table.cells != UNSET).tolist()
+    }
 
 
 def _source(layer: Layer) -> Source:

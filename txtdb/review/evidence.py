@@ -16,7 +16,7 @@ from txtdb.model.evidence import CellEvidence, Outcome
 from txtdb.model.schema import Schema
 from txtdb.model.table import ConfigValues
 from txtdb.model.values import Functional
-from txtdb.review.records import Gain
+from txtdb.review.records import Gain, TimeGain
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Run:
     def decided_for(self, content: Content) -> bool:
         """Whether the run left just this config in the cell."""
         config = stands_for(self.cell)
-        return config is not None and self._content(config) == content
+        return config is not None and self._is(config, content)
 
     def stated_gain(self, old: Content, new: Content) -> Gain | None:
         """The gain that the run itself states, where its incumbent is the old config and its winner the new one."""
@@ -40,7 +40,10 @@ class Run:
             return None
         sides = self._entrant(old), self._entrant(new)
         is_both = None not in sides and sides == (decision.incumbent, decision.winner)
-        return self._gain(decision.gain_pct, decision.floor_pct, derived=False) if is_both else None
+        if not is_both:
+            return None
+        time = self._time_gain(decision.winner, decision.incumbent)
+        return self._gain(decision.gain_pct, decision.floor_pct, time, derived=False)
 
     def derived_gain(self, old: Content, new: Content) -> Gain | None:
         """The gain by the samples of both configs, where the run measured both in the same blocks."""
@@ -48,17 +51,26 @@ class Run:
         if before is None or after is None or before == after or self.policy is None:
             return None
         found = gain_over(self.cell.measured, self.policy, after, before)
-        return self._gain(*found, derived=True) if found else None
+        return self._gain(*found, self._time_gain(after, before), derived=True) if found else None
 
-    def _gain(self, gain_pct: float, noise_pct: float, derived: bool) -> Gain:
-        return Gain(gain_pct, noise_pct, self.file, derived, energy=bool(self.cell.measured.watts))
+    def _gain(self, gain_pct: float, noise_pct: float, time: TimeGain | None, derived: bool) -> Gain:
+        return Gain(gain_pct, noise_pct, self.file, derived, bool(self.cell.measured.watts), time)
+
+    def _time_gain(self, entrant: int | None, other: int | None) -> TimeGain | None:
+        """Where energy decided, the gain of time by the same samples: energy is saved by slower configs too."""
+        measured = self.cell.measured
+        if not measured.watts or self.policy is None or entrant is None or other is None:
+            return None
+        found = gain_over(replace(measured, watts=()), self.policy, entrant, other)
+        return TimeGain(*found) if found else None
 
     def _entrant(self, content: Content) -> int | None:
         entrants = enumerate(self.cell.measured.entrants)
-        return next((number for number, one in entrants if self._content(one.config) == content), None)
+        return next((number for number, one in entrants if self._is(one.config, content)), None)
 
-    def _content(self, config: ConfigValues) -> Content:
-        return tuple(self.schema.config_dict(config).items())
+    def _is(self, config: ConfigValues, content: Content) -> bool:
+        """Whether a config is a cell's content, whatever the order that the sides' schemas have their fields in."""
+        return isinstance(content, tuple) and self.schema.config_dict(config) == dict(content)
 
 
 Runs = Mapping[tuple[Functional, tuple[int, ...]], Run]
@@ -80,6 +92,8 @@ class Shelf:
         """What the evidence says of a cell that is named by the file which sets it at `span`, in the order of names."""
         loaded = self.layer(span.file) if span else None
         if loaded is None or loaded.source is None or edit.iface not in self.database.schemas:
+            return []
+        if loaded.file.arch != edit.arch:  # what was measured on a base says nothing of its heirs
             return []
         schema = self.database.schemas[edit.iface]
         names = (d.args[0] for d in loaded.source.document.directives if d.name == "evidence")
@@ -131,15 +145,8 @@ class Evidences:
         if not isinstance(edit.old, tuple) or not isinstance(edit.new, tuple):
             return None
         now = _deciding_first(self.new.named_by(edit.new_span, edit), edit.new)
-        found = _first_gain(now, edit)
-        if found is None and self._is_own(edit):
-            found = _first_gain(_deciding_first(self.old.named_by(edit.old_span, edit), edit.old), edit)
-        return found
-
-    def _is_own(self, edit: CellEdit) -> bool:
-        """Whether a file of the cell's own arch set it before: what was measured on its base says nothing of it."""
-        loaded = self.old.layer(edit.old_span.file) if edit.old_span else None
-        return loaded is not None and loaded.file.arch == edit.arch
+        then = _deciding_first(self.old.named_by(edit.old_span, edit), edit.old)
+        return _first_gain(now, edit) or _first_gain(then, edit)
 
 
 def _deciding_first(runs: Iterable[Run], content: Content) -> list[Run]:

@@ -9,8 +9,8 @@ from txtdb.diff.edits import CellEdit
 from txtdb.layers.database import Database
 from txtdb.layers.resolve import bin_index
 from txtdb.model.table import FileTable
-from txtdb.patching.grounds import Past, ground_under, ground_with
-from txtdb.patching.stack import stack_of
+from txtdb.patching.grounds import Past, ground_under, grounds_with
+from txtdb.patching.stack import Place, stack_of
 from txtdb.review.origin import Cell
 
 _RULE = "stale-onto"
@@ -43,19 +43,24 @@ class MovedGround:
 
     def _moved(self, finding: Finding) -> tuple[FileTable, frozenset[Cell] | None]:
         """A stale patch's table, and its cells whose ground moved; None where nobody knows."""
-        file = finding.span.file
-        if file not in self._tables:
-            place = (finding.arch, finding.iface)
-            stack = stack_of(self._database, place)
-            patch = next(layer for layer in stack.patches if layer.file == file)
-            table = patch.table
-            assert isinstance(table, FileTable), "a patch is a file"
-            now = ground_under(stack.table, stack.fold(stack.under(patch)), table)
-            onto = table.source.document.argument("onto") or ""
-            then = ground_with(stack, table, onto, self._past(place))
-            moved = None if then is None else frozenset(cell for cell in now if then[cell][0] != now[cell][0])
-            self._tables[file] = (table, moved)
-        return self._tables[file]
+        if finding.span.file not in self._tables:
+            self._tables |= self._of_place((finding.arch, finding.iface))
+        return self._tables[finding.span.file]
+
+    def _of_place(self, place: Place) -> dict[str, tuple[FileTable, frozenset[Cell] | None]]:
+        """All stale patches of a place: the past is looked into once for them."""
+        stack = stack_of(self._database, place)
+        stale = {layer.file: layer for layer in stack.patches if layer.file in self._stale}
+        tables = {file: layer.table for file, layer in stale.items() if isinstance(layer.table, FileTable)}
+        wanted = {file: (table, table.source.document.argument("onto") or "") for file, table in tables.items()}
+        then = grounds_with(stack, wanted, self._past(place))
+        found: dict[str, tuple[FileTable, frozenset[Cell] | None]] = {}
+        for file, table in tables.items():
+            now = ground_under(stack.table, stack.fold(stack.under(stale[file])), table)
+            earlier = then.get(file)
+            moved = None if earlier is None else frozenset(cell for cell in now if earlier[cell][0] != now[cell][0])
+            found[file] = (table, moved)
+        return found
 
 
 def before(old: Database, past: Past) -> Past:

@@ -34,6 +34,8 @@ from txtdb.review.words import (
 
 # Longer lists are cut, with a line that says so: the page stays small whatever the change.
 ROWS_SHOWN = 200
+# Losses from here on are told in the maps as a multiple of what the old config needs, as in `page.js`.
+TIMES_FROM_PCT = -99.5
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -63,10 +65,13 @@ def as_html(review: Review) -> str:
 
 def _gain_marks(review: Review) -> Iterator[Markup]:
     """What the marks of gains in the maps of changes mean; gains of energy have marks of their own."""
-    energy = {cell.gain.energy for cell in review.cells if cell.gain}
+    gains = [cell.gain for cell in review.cells if cell.gain]
+    energy = {gain.energy for gain in gains}
     marks = [("gain2", "+9", "faster, in percent"), ("loss2", "−9", "slower")] if energy != {True} else []
     if True in energy:
         marks += [("gain2", "+9E", "less energy, in percent"), ("loss2", "−9E", "more energy")]
+    if any(gain.gain_pct <= TIMES_FROM_PCT for gain in gains):
+        marks += [("loss3", "×2.5", "2.5 times as much time or energy")]
     for kind, mark, words in marks:
         yield element("span", element("i", mark, class_=kind), words)
 

@@ -81,7 +81,8 @@ class _TablePayload:
     def _cell(self, cell: ReviewedCell) -> list[Any]:
         """Place in the grid, old content, both spans, flags, heirs, and where there are any: gain and findings.
 
-        A gain is percent, noise, 1 where it is derived plus 2 where it is of energy, and the number of its file.
+        A gain is percent, noise, 1 where it is derived plus 2 where it is of energy, the number of its file, and of
+        energy percent and noise of time, else 0.
         """
         edit = cell.edit
         place = 0
@@ -91,13 +92,14 @@ class _TablePayload:
         data: list[Any] = [place, self._numbers[edit.old], *self._span(edit.old_span), *self._span(edit.new_span)]
         data += [bits, _number(self._heirs, cell.heirs)]
         if cell.gain or cell.findings:
-            data += self._gain(cell.gain) if cell.gain else [None, None, 0, -1]
+            data += self._gain(cell.gain) if cell.gain else [None, None, 0, -1, 0]
             data += [self._finding_number(finding) for finding in cell.findings]
         return data
 
-    def _gain(self, gain: Gain) -> list[float]:
+    def _gain(self, gain: Gain) -> list[Any]:
         kind = gain.derived + 2 * gain.energy
-        return [gain.gain_pct, gain.noise_pct, kind, _number(self._files, gain.file)]
+        time = [gain.time.gain_pct, gain.time.noise_pct] if gain.time else 0
+        return [gain.gain_pct, gain.noise_pct, kind, _number(self._files, gain.file), time]
 
     def _span(self, span: Span | None) -> tuple[int, int, int]:
         return (_number(self._files, span.file), span.line, span.column) if span else (-1, 0, 0)

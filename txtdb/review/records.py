@@ -22,6 +22,7 @@ class Flag(StrEnum):
     FINDING = "finding"
     GROUND_MOVED = "ground-moved"
     SLOWER = "slower"
+    MORE_ENERGY = "more-energy"
     WITHIN_NOISE = "within-noise"
     NO_EVIDENCE = "no-evidence"
     NO_GAIN = "no-gain"
@@ -35,7 +36,8 @@ FLAG_WORDS: dict[Flag, str] = {
     Flag.ILLEGAL: "the schema forbids this config here, or its back end has no kernel to launch",
     Flag.FINDING: "a check names this cell",
     Flag.GROUND_MOVED: "the patch that sets it was made for another content underneath",
-    Flag.SLOWER: "evidence says that it is slower, or needs more energy, by more than the noise",
+    Flag.SLOWER: "evidence says that it is slower by more than the noise",
+    Flag.MORE_ENERGY: "evidence says that it takes more energy by more than the noise",
     Flag.WITHIN_NOISE: "evidence says no more than noise",
     Flag.NO_EVIDENCE: "its file names no evidence that decided for this config",
     Flag.NO_GAIN: "no gain over the config before was measured",
@@ -46,7 +48,15 @@ FLAG_WORDS: dict[Flag, str] = {
 }
 
 # Flags that are marked in the maps; the others tell where a change comes from and how far it reaches.
-GRAVE_FLAGS = frozenset({Flag.ILLEGAL, Flag.FINDING, Flag.GROUND_MOVED, Flag.SLOWER})
+GRAVE_FLAGS = frozenset({Flag.ILLEGAL, Flag.FINDING, Flag.GROUND_MOVED, Flag.SLOWER, Flag.MORE_ENERGY})
+
+
+@dataclass(frozen=True, slots=True)
+class TimeGain:
+    """What a cell's new config saves of the old one's time, in percent, and the noise of that; negative for a loss."""
+
+    gain_pct: float
+    noise_pct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,8 @@ class Gain:
     """What a cell's new config saves of what the old one needs, in percent, and the noise of that; negative for a loss.
 
     `file` is the evidence that says so. `derived`: the run decided otherwise; the gain is of the samples of these
-    two. `energy`: it is of energy, which decided there, and not of time.
+    two. `energy`: it is of energy, which decided there, and not of time; `time` is then the gain of time by the same
+    samples with its noise, None where they do not tell it.
     """
 
     gain_pct: float
@@ -62,6 +73,24 @@ class Gain:
     file: str
     derived: bool = False
     energy: bool = False
+    time: TimeGain | None = None
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the new config takes more time, by more than the noise."""
+        if self.energy:
+            return self.time is not None and self.time.gain_pct < -self.time.noise_pct
+        return self.gain_pct < -self.noise_pct
+
+    @property
+    def takes_more_energy(self) -> bool:
+        """Whether the new config takes more energy, by more than the noise."""
+        return self.energy and self.gain_pct < -self.noise_pct
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether what decided there is not above the noise."""
+        return abs(self.gain_pct) <= self.noise_pct
 
 
 @dataclass(frozen=True, slots=True)

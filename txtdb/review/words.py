@@ -53,7 +53,8 @@ def common_changes(table: TableReview, limit: int) -> tuple[list[tuple[str, int]
 def gain_text(cells: Sequence[ReviewedCell]) -> str:
     """`+4.1 % (−1.0 … +12.0), 12 of 96 cells, 2 derived`: median and range of the gains that evidence tells.
 
-    Gains of time and of energy are told one after the other, those of energy as `energy: +22.7 %, 1 of 2 cells`.
+    Gains of time and of energy are told one after the other, those of energy with what the same
+    cells gain of time, as `energy: +22.7 %, time −3.1 %, 1 of 2 cells`.
     """
     gains = [cell.gain for cell in cells if cell.gain]
     kinds = [[gain for gain in gains if gain.energy is energy] for energy in (False, True)]
@@ -63,12 +64,17 @@ def gain_text(cells: Sequence[ReviewedCell]) -> str:
 
 def _gains_text(gains: Sequence[Gain], cells: int) -> str:
     """Of one kind: time or energy."""
-    values = [gain.gain_pct for gain in gains]
-    middle, low, high = (f"{value:+.1f}".replace("-", "−") for value in (median(values), min(values), max(values)))
-    spread = f" ({low} … {high})" if len(gains) > 1 else ""
     derived = sum(gain.derived for gain in gains)
-    what, more = "energy: " if gains[0].energy else "", f", {derived:,} derived" if derived else ""
-    return f"{what}{middle} %{spread}, {len(gains):,} of {cells_word(cells)}{more}"
+    times = [gain.time.gain_pct for gain in gains if gain.time]
+    told = [_middle_and_range([gain.gain_pct for gain in gains])]
+    told += [f"time {_middle_and_range(times)}"] if times else []
+    told += [f"{len(gains):,} of {cells_word(cells)}", *([f"{derived:,} derived"] if derived else [])]
+    return f"{'energy: ' if gains[0].energy else ''}{', '.join(told)}"
+
+
+def _middle_and_range(values: Sequence[float]) -> str:
+    middle, low, high = (f"{value:+.1f}".replace("-", "−") for value in (median(values), min(values), max(values)))
+    return f"{middle} %{f' ({low} … {high})' if len(values) > 1 else ''}"
 
 
 def gain_legend(cells: Iterable[ReviewedCell]) -> str:
@@ -79,6 +85,8 @@ def gain_legend(cells: Iterable[ReviewedCell]) -> str:
         told.append("+ is faster, − slower")
     if any(gain.energy for gain in gains):
         told.append("of energy + is less energy, − more")
+    if any(gain.time for gain in gains):
+        told.append("with it time, by the same samples, + is faster, − slower")
     if any(gain.derived for gain in gains):
         told.append("derived: from samples of both configs, in a run that decided otherwise")
     return f"Gains over the config before: {'; '.join(told)}." if told else ""

@@ -385,10 +385,12 @@ class CellRun:
         return all(self._confirm(name) for name in sorted(names) if self._log.is_right(name))
 
     def _confirm(self, name: str) -> bool:
-        if name in self._log.confirmed:
-            return True
         at = self.plan.cell.at
-        for shape in shapes_in_bin(self._bench.arch_schema, at) or [at]:
+        shapes = shapes_in_bin(self._bench.arch_schema, at) or [at]
+        told = " ".join(",".join(map(str, shape)) for shape in shapes)  # others where the bin below is another one
+        if self._log.confirmed.get(name) == told:
+            return True
+        for shape in shapes:
             task = self._bench.task(replace(self.plan.cell, at=shape))
             given = (task, self._configs[name])
             error = self._guarded(Step.CONFIRM, name, partial(self._bench.measurer.confirm, *given))
@@ -400,7 +402,7 @@ class CellRun:
                 detail = f"wrong at {','.join(map(str, shape))}, {where}"
                 self._log.judge(Step.CONFIRM, name, replace(verdict, detail=detail))
                 return False
-        self._log.judge(Step.CONFIRM, name, Verdict(Status.OK))
+        self._log.judge(Step.CONFIRM, name, Verdict(Status.OK, told))
         return True
 
 

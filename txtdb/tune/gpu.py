@@ -25,6 +25,7 @@ from txtdb.tune.gpu_timing import Mark, Sequence, Stream, times
 from txtdb.tune.power import CannotCapture, Sampling, power_contract, sample
 from txtdb.tune.sensors import NoSensor, Sensor, open_sensor
 from txtdb.tune.tunable import Arguments, Problem, Tunable, find_tunable
+from txtdb.tune.tunable_check import check_names, check_reset, check_tolerance
 
 # At least this much is written to replace the L2 cache, and so many times its size.
 FLUSH_BYTES, FLUSH_TIMES = 1 << 28, 4
@@ -307,9 +308,12 @@ class _Case:
 
     @staticmethod
     def of(tunable: Tunable, task: Task, problem: Problem) -> _Case:
+        """Raises TunableFault for what would let a wrong kernel pass."""
         arguments = tunable.arguments(task, problem)
+        check_reset(tunable, arguments)
         truth = tunable.reference(task, problem, arguments)
-        tolerances = {name: tunable.tolerance(task, problem, name) for name in truth}
+        check_names(tunable, truth, tunable.results(arguments))
+        tolerances = {name: check_tolerance(tunable, tunable.tolerance(task, problem, name)) for name in truth}
         return _Case(arguments, truth, tolerances, _restoring(tunable, arguments))
 
     def error(self, tunable: Tunable, task: Task, config: Config) -> float:
@@ -322,7 +326,7 @@ class _Case:
         tunable.call(task, config, self.arguments)
         results = tunable.results(self.arguments)
         errors = [_difference(results[name], truth) / self.tolerances[name] for name, truth in self.truth.items()]
-        return float(torch.stack(errors).max()) if errors else 0.0
+        return float(torch.stack(errors).max())
 
 
 def _difference(value: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
@@ -334,8 +338,8 @@ def _difference(value: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 def _restoring(tunable: Tunable, arguments: Arguments) -> Callable[[], None]:
     """What puts arguments back to how they are before a call."""
-    kept = [(arguments[name], arguments[name].clone()) for name in tunable.restored if name in arguments]
-    zeroed = [arguments[name] for name in tunable.zeroed if name in arguments]
+    kept = [(arguments[name], arguments[name].clone()) for name in tunable.restored]
+    zeroed = [arguments[name] for name in tunable.zeroed]
 
     def restore() -> None:
         for own, original in kept:

@@ -127,6 +127,14 @@ def _lone(label: str, count: int) -> Iterator[Fault]:
         yield Fault("cell", Span(label), message, "`txtdb diff` lists them", Severity.WARNING)
 
 
+def empty_field_faults(prepared: Prepared) -> Iterator[Fault]:
+    """What forbids to measure cells of which none has a candidate."""
+    if prepared.plans and not any(plan.candidates for plan in prepared.plans):
+        hint = "look at `narrow` of its tunable, or name candidates with --candidates"
+        message = f"no cell of {prepared.table.iface} has a candidate"
+        yield Fault("field", Span(prepared.table.schema.file), message, hint)
+
+
 @dataclass(frozen=True)
 class Work:
     """How much a run will do, before anything is known of how fast it goes. Seconds and bytes are guesses.

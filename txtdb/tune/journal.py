@@ -133,12 +133,11 @@ def _opened(
     content, faults = read_journal(data, path, repair)
     if content is None:
         return None, faults
+    wrong = version_faults(content, path)
+    if wrong:
+        return None, wrong
     if content.records:
-        first = content.records[0]
-        if first.get("version") != JOURNAL_VERSION:
-            message = f"this journal has version {_short(first.get('version'))}; this program reads {JOURNAL_VERSION}"
-            return None, [_fault(path, 1, message, "name another folder with --journal-dir")]
-        other = _differences(first.get("identity"), identity)
+        other = _differences(content.records[0].get("identity"), identity)
         if other:
             message = f"this journal is of another run: {'; '.join(other)}"
             return None, [_fault(path, 1, message, "leave out --journal, so that the run gets its own")]
@@ -152,6 +151,15 @@ def _opened(
     return journal, faults
 
 
+def version_faults(content: Content, path: Path) -> list[Fault]:
+    """What forbids to go on with a journal of another version."""
+    version = content.records[0].get("version") if content.records else JOURNAL_VERSION
+    if version == JOURNAL_VERSION:
+        return []
+    message = f"this journal has version {_short(version)}; this program reads {JOURNAL_VERSION}"
+    return [_fault(path, 1, message, "name another folder with --journal-dir")]
+
+
 def read_journal(data: bytes, path: Path, repair: bool = False) -> tuple[Content | None, list[Fault]]:
     """The records of a journal. None where a line before the last is damaged, unless that is to be repaired."""
     records: list[Record] = []
@@ -161,7 +169,7 @@ def read_journal(data: bytes, path: Path, repair: bool = False) -> tuple[Content
         is_header = record is not None and record.get("is") == "journal"
         if number == 1 and not is_header and not _is_journal(data):
             return None, [_fault(path, 1, "this is no journal", "name another file with --journal, or remove this one")]
-        if record is None or (number == 1 and not is_header):
+        if record is None or is_header != (number == 1) or (number > 1 and "cell" not in record):
             return _damaged(Content(tuple(records), size), number, data, path, repair)
         records.append(record)
         size += len(line)

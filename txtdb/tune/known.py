@@ -14,7 +14,7 @@ from txtdb.model.schema import ArchSchema
 from txtdb.model.table import config_text
 from txtdb.tune.cell_run import Bench, CellRun, Streaks
 from txtdb.tune.fields import CellPlan
-from txtdb.tune.journal import Content, Journal, Record, read_journal
+from txtdb.tune.journal import Content, Journal, Record, read_journal, version_faults
 from txtdb.tune.log import CellLog
 from txtdb.tune.measuring import Compilers, Measurer, Throttled
 from txtdb.tune.session import Settings
@@ -26,7 +26,8 @@ _LATE = ("contract", "device", "software", "source")
 @dataclass(frozen=True)
 class Known:
     """What a journal has of a run: `left` are the plans of cells that are not done, `checked` how many candidates of
-    those need no compilation and check any more.
+    those need no compilation and check any more. `new` tells whether a cell is among them that never was done: others
+    were, with another incumbent or other neighbours.
     """
 
     path: Path
@@ -34,6 +35,7 @@ class Known:
     candidates: int
     left: tuple[CellPlan, ...]
     checked: int
+    new: bool
 
 
 class _NotKnown(Exception):
@@ -87,6 +89,9 @@ def known_of(
     content, faults = read_journal(path.read_bytes(), path, repair)
     if content is None or not content.records:
         return None, faults
+    wrong = version_faults(content, path)
+    if wrong:
+        return None, wrong
     if not _agrees(content, identity):
         hint = "leave out --journal, so that the run gets its own"
         return None, [Fault("journal", Span(path.as_posix()), "this journal is of another run", hint)]
@@ -94,7 +99,7 @@ def known_of(
     for record in content.records[1:]:
         groups[record["cell"]].append(record)
     bench, nothing = _bench(arch_schema, settings), cast(Journal, _Nothing())
-    left, checked, candidates = [], 0, 0
+    left, checked, candidates, new = [], 0, 0, False
     for plan in plans:
         log = CellLog(plan.cell.label, nothing, groups[plan.cell.label])
         looked_at = sum(config_text(arch_schema.schema, one) in log.verdicts for one in plan.candidates)
@@ -102,7 +107,8 @@ def known_of(
         if not _is_done(CellRun(bench, plan, log)):
             left.append(plan)
             checked += looked_at
-    return Known(path, len(plans) - len(left), candidates, tuple(left), checked), faults
+            new = new or not any(record["is"] == "done" for record in groups[plan.cell.label])
+    return Known(path, len(plans) - len(left), candidates, tuple(left), checked, new), faults
 
 
 def _is_done(run: CellRun) -> bool:

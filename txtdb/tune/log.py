@@ -5,7 +5,8 @@ Records of a cell, beside `cell`, its label; a config is named by its text (`BLO
     {"is": "begin", "step": …, "config": …}                      the step is about to run
     {"is": "landed", "step": …, "config": …}                     the tuner outlived it, whatever it gave
     {"is": "compiled", "config": …}
-    {"is": "verdict", "step": …, "config": …, "status": …, "detail": …, "error": …}
+    {"is": "verdict", "step": …, "config": …, "status": …, "detail": …, "error": …}    of a confirmation that is well
+                                                                 the detail has the shapes
     {"is": "watts", "config": …, "reading": {…}}
     {"is": "stage", "field": [config, …], "entrants": [config, …]}    a race or the finalists' rounds start
     {"is": "block", "stage": n, "order": [config, …]}            its next block starts
@@ -77,7 +78,7 @@ class CellLog:
     def __init__(self, label: str, journal: Journal, records: Iterable[Record]) -> None:
         self.verdicts: dict[str, Verdict] = {}
         self.compiled: set[str] = set()
-        self.confirmed: set[str] = set()
+        self.confirmed: dict[str, str] = {}
         self.watts: dict[str, Reading] = {}
         self.depth: dict[str, tuple[float, ...]] = {}
         self.glances: dict[str, tuple[float, ...]] = {}
@@ -147,7 +148,7 @@ class CellLog:
         self._landed(step, config)
         error = None if record["error"] is None else float(record["error"])
         if step is Step.CONFIRM and status is Status.OK:
-            self.confirmed.add(config)
+            self.confirmed[config] = record["detail"]
         else:
             self.verdicts[config] = Verdict(status, record["detail"], error)
 

@@ -14,8 +14,8 @@ from txtdb.layers.listing import EVIDENCE_FOLDER
 class Taken:
     """The evidence that stands under a name.
 
-    A run whose journal has all that it asks for may be the one that wrote it, or may change nothing. One that has to
-    measure comes to other evidence.
+    A run whose journal has all its cells done may be the one that wrote it, or may change nothing. Others come to
+    other evidence.
     """
 
     path: Path
@@ -27,7 +27,7 @@ class Taken:
         return Fault("argument", Span(self.path.as_posix()), message, hint, Severity.WARNING)
 
     def fault(self) -> Fault:
-        """What forbids a run that has to measure."""
+        """What forbids a run of cells that were not done with this journal."""
         message = "there is evidence of another run of this name: nothing that this run finds could be written"
         return Fault("argument", Span(self.path.as_posix()), message, f"add --name {self._free()}")
 

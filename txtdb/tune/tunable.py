@@ -155,7 +155,7 @@ def _loaded(point: EntryPoint) -> Tunable:
     try:
         offered = point.load()
         tunable: Tunable = offered() if callable(offered) else offered
-    except Exception as error:  # it is code of others
+    except (Exception, SystemExit) as error:  # it is code of others
         if isinstance(error, ImportError) and lacks_own_need(error):
             raise
         raise not_loaded(point.name, point.value, error) from error

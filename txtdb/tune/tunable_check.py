@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +48,34 @@ def check_tunable(tunable: Tunable, arch_schema: ArchSchema, plans: Sequence[Cel
         _problems(tunable, "accuracy_problems", task)
         for other in _confirmed(arch_schema, plan.cell):
             _problems(tunable, "confirmation_problems", other)
+
+
+def check_reset(tunable: Tunable, arguments: Mapping[str, object]) -> None:
+    """Raises TunableFault for names in `restored` and `zeroed` that are no arguments, or stand in both."""
+    for member in ("restored", "zeroed"):
+        unknown = [name for name in getattr(tunable, member) if name not in arguments]
+        if unknown:
+            known = ", ".join(arguments)
+            raise unusable(tunable, member, f"names {', '.join(unknown)}; the arguments are {known}")
+    both = set(tunable.restored) & set(tunable.zeroed)
+    if both:
+        raise unusable(tunable, "zeroed", f"names {', '.join(sorted(both))}, which `restored` names as well")
+
+
+def check_names(tunable: Tunable, truth: object, results: object) -> None:
+    """Raises TunableFault where the right results are not those that a call has, by the same names."""
+    if not isinstance(truth, Mapping) or not truth:
+        raise wrong_value(tunable, "reference", truth, "the right results by name")
+    if not isinstance(results, Mapping) or results.keys() != truth.keys():
+        names = ", ".join(map(str, truth))
+        raise wrong_value(tunable, "results", results, f"the results that `reference` has: {names}")
+
+
+def check_tolerance(tunable: Tunable, value: object) -> float:
+    """The value. Raises TunableFault where errors cannot be told in units of it."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise wrong_value(tunable, "tolerance", value, "a finite number above 0")
+    return float(value)
 
 
 def _confirmed(arch_schema: ArchSchema, cell: Cell) -> Iterator[Task]:

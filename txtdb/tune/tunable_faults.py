@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from traceback import walk_tb
@@ -59,7 +59,7 @@ def asked_items(tunable: Any, member: str, kind: type, what: str, *given: Any) -
 def _told(tunable: Any, member: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # it is code of others
+    except (Exception, SystemExit) as error:  # it is code of others
         place = _frame(error, _package(type(tunable).__module__)) or _defined(tunable, member)
         raise TunableFault(f"{_called(tunable, member)} raised {raised(error)}", place) from error
 
@@ -75,7 +75,7 @@ def unusable(tunable: Any, member: str, message: str) -> TunableFault:
     return TunableFault(f"{_called(tunable, member)} {message}", _defined(tunable, member), "see docs/tunables.md")
 
 
-def not_loaded(iface: str, value: str, error: Exception) -> TunableFault:
+def not_loaded(iface: str, value: str, error: BaseException) -> TunableFault:
     """The fault of an entry point whose module cannot be imported, or whose function raises."""
     module = value.partition(":")[0].strip()
     text = f"the tunable of {iface} (entry point {iface} = {value}) cannot be loaded: {raised(error)}"
@@ -86,7 +86,7 @@ def not_loaded(iface: str, value: str, error: Exception) -> TunableFault:
 
 def raised(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero`, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    return f"{type(error).__name__}: {_line_of(str, error)}".removesuffix(": ")
 
 
 def lines_passed(error: BaseException) -> list[tuple[str, int]]:
@@ -95,12 +95,21 @@ def lines_passed(error: BaseException) -> list[tuple[str, int]]:
 
 
 def _called(tunable: Any, member: str) -> str:
-    return f"the tunable of {getattr(tunable, 'iface', '?')}: {member}{'' if member in VALUES else '(…)'}"
+    iface = _line_of(lambda own: str(own.iface), tunable)
+    return f"the tunable of {iface}: {member}{'' if member in VALUES else '(…)'}"
 
 
 def _short(value: object, length: int = 80) -> str:
-    text = repr(value)
+    text = _line_of(repr, value)
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _line_of(spell: Callable[[Any], str], value: Any) -> str:
+    """A value in one line, or its type: how it is spelled is code of others as well."""
+    try:
+        return " ".join(spell(value).split())
+    except Exception:
+        return type(value).__name__
 
 
 def _package(module: str) -> str:

@@ -15,6 +15,8 @@
   const LEGEND_OPEN = 6;
   // Gains in percent from which a colour is stronger.
   const STRONGER = [5, 10];
+  // Losses in percent from which a map tells a multiple of what the old config needs.
+  const TIMES_FROM_PCT = -99.5;
   const LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   const FLAG_BIT = new Map(data.flags.map(([name], number) => [name, 1 << number]));
   const GRAVE = data.flags.reduce((bits, [, , grave], number) => (grave ? bits | (1 << number) : bits), 0);
@@ -47,11 +49,12 @@
 
   class Cell {
     constructor(functional, values) {
-      const [place, old, oldFile, oldLine, oldColumn, newFile, newLine, newColumn, flags, heirs, gain, noise, kind, gainFile, ...findings] = values;
+      const [place, old, oldFile, oldLine, oldColumn, newFile, newLine, newColumn, flags, heirs, gain, noise, kind, gainFile, time, ...findings] = values;
       Object.assign(this, { functional, place, old, flags, gain: gain ?? null, noise: noise ?? null });
       const { files } = functional.table;
       this.isDerived = Boolean(kind & DERIVED);
       this.isEnergy = Boolean(kind & ENERGY);
+      this.time = time || null;
       this.gainFile = files[gainFile] ?? "";
       this.oldSpan = oldFile < 0 ? "" : spanText(files[oldFile], oldLine, oldColumn);
       this.newSpan = newFile < 0 ? "" : spanText(files[newFile], newLine, newColumn);
@@ -169,6 +172,12 @@
 
   const signed = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(1)} %`;
 
+  /** What goes with a gain of energy. */
+  function timeText([gain, noise]) {
+    const word = Math.abs(gain) <= noise ? "within the noise" : gain < 0 ? "slower" : "faster";
+    return `time ${signed(gain)} (${word}), noise ${noise.toFixed(1)} %, by the same samples`;
+  }
+
   function gainText(cell) {
     const energy = cell.isEnergy ? ` (${cell.gain < 0 ? "more" : "less"} energy)` : "";
     return `gain ${signed(cell.gain)}${energy}, noise ${cell.noise.toFixed(1)} %${cell.isDerived ? ", derived" : ""}`;
@@ -185,6 +194,7 @@
     const parts = [`${where}: ${KIND_WORDS[cell.kind]}`];
     if (cell.kind !== "idle") parts.push(changeText(table, cell.old, functional.after[place], " to "));
     if (cell.gain !== null) parts.push(gainText(cell));
+    if (cell.time) parts.push(timeText(cell.time));
     const flags = cell.flagRows.map(([name]) => name);
     if (flags.length) parts.push(`flags: ${flags.join(", ")}`);
     return parts.join(". ");
@@ -228,11 +238,14 @@
 
   const MARKS = { changed: "≠", added: "+", removed: "−", idle: "=" };
 
+  /** How many times as much as before, in few letters. */
+  const timesText = (times) => `×${times < 9.95 ? times.toFixed(1) : times < 999.5 ? Math.round(times) : "999+"}`;
+
   function gainMark(cell) {
     if (Math.abs(cell.gain) <= cell.noise) return ["≈", "noise"];
     const strength = 1 + STRONGER.filter((limit) => Math.abs(cell.gain) >= limit).length;
-    const text = `${cell.gain < 0 ? "−" : "+"}${Math.round(Math.abs(cell.gain))}${cell.isEnergy ? "E" : ""}`;
-    return [text, `${cell.gain < 0 ? "loss" : "gain"}${strength}`];
+    const text = cell.gain <= TIMES_FROM_PCT ? timesText(1 - cell.gain / 100) : `${cell.gain < 0 ? "−" : "+"}${Math.round(Math.abs(cell.gain))}`;
+    return [`${text}${cell.isEnergy ? "E" : ""}`, `${cell.gain < 0 ? "loss" : "gain"}${strength}`];
   }
 
   function changeMark(functional, place) {
@@ -406,6 +419,7 @@
     const findings = cell.findings.map(([rule, severity, message, span]) => el("li", {}, `${severity}: ${message} [${rule}] `, el("code", {}, span)));
     return [
       cell.gain === null ? null : el("p", {}, gainText(cell), gainSource(cell), el("code", {}, cell.gainFile)),
+      cell.time ? el("p", {}, timeText(cell.time)) : null,
       flags.length ? el("ul", {}, ...flags) : null,
       findings.length ? el("ul", {}, ...findings) : null,
       cell.heirs.length ? el("p", {}, `Changes with it: ${cell.heirs.join(", ")}`) : null,
