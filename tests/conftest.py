@@ -11,8 +11,14 @@ from hypothesis import HealthCheck, settings
 from txtdb.files import atomic_write
 from txtdb.formats.aotriton import import_aotriton
 
-# A machine that does other work besides is no fault of the code.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A machine that does other work besides is no fault of the code. Everybody draws the same examples, so that a change is
+# judged by what it changed; TXTDB_EXPLORE=1 draws new ones.
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="TXTDB_EXPLORE" not in os.environ,
+)
 settings.load_profile("any machine")
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "aotriton-flash-db"
