@@ -13,11 +13,11 @@ from txtdb.editing.cells import ground_hint
 from txtdb.faults import Severity, Span
 from txtdb.layers.database import LoadedFile
 from txtdb.layers.listing import LayerFile
-from txtdb.layers.resolve import Fold, Layer, bin_index, empty_fold, fold_layers, ground_digest
+from txtdb.layers.resolve import Fold, Layer, bin_index, empty_fold, fold_layers, ground_digest, set_cells
 from txtdb.layers.resolved import ResolvedTable
 from txtdb.model.schema import ArchSchema
 from txtdb.model.table import MASKED, UNSET, Cells, FileTable, config_text, functional_text
-from txtdb.model.values import Functional, print_value, print_values
+from txtdb.model.values import print_value, print_values
 from txtdb.wording import did_you_mean
 
 # The hint of `equal-patch-number` tells so many cells in full, each in a line.
@@ -246,7 +246,7 @@ def _common_cells(context: Context, first: LoadedFile, second: LoadedFile) -> tu
     if first.table is None or second.table is None or first.file.iface not in context.database.schemas:
         return ()
     names = context.schema(first.file.iface).key_names
-    common = sorted(_set_cells(first.table) & _set_cells(second.table), key=repr)
+    common = sorted(set_cells(first.table) & set_cells(second.table), key=repr)
     return tuple(CellRef(tuple(zip(names, functional, strict=True)), at) for functional, at in common)
 
 
@@ -266,13 +266,6 @@ def _content(context: Context, loaded: LoadedFile, cell: CellRef) -> str:
     pool = context.database.pool(iface)
     words = "masked" if number == MASKED else config_text(context.schema(iface), pool[number])
     return f"{words} ({table.cell_span(place, at)})"
-
-
-def _set_cells(table: FileTable) -> set[tuple[Functional, tuple[int, ...]]]:
-    return {
-        (table.functionals[first], tuple(bins[place] for bins, place in zip(table.bins, at, strict=True)))
-        for first, *at in np.argwhere(table.cells != UNSET).tolist()
-    }
 
 
 def shadowed_names(context: Context) -> Iterator[Finding]:
@@ -328,8 +321,8 @@ def _unused_hint(context: Context, loaded: LoadedFile, table: FileTable) -> str:
     if file != listing.tables.get((file.arch, file.iface)) and file not in patches:
         return remove
     above = patches[patches.index(file) + 1 :] if file in patches else patches
-    cells = _set_cells(table)
-    over = [own for own in map(context.database.file, above) if own.table and cells & _set_cells(own.table)]
+    cells = set_cells(table)
+    over = [own for own in map(context.database.file, above) if own.table and cells & set_cells(own.table)]
     if not any(_has(own, "onto") for own in over):
         return remove
     if _has(loaded, "evidence") and not all(_has(own, "evidence") for own in over):

@@ -46,6 +46,14 @@ class LayerTable(Protocol):
         """Where a cell is set."""
 
 
+def set_cells(table: LayerTable) -> set[tuple[Functional, tuple[int, ...]]]:
+    """The cells that a layer sets, masks among them."""
+    return {
+        (table.functionals[first], tuple(bins[place] for bins, place in zip(table.bins, at, strict=True)))
+        for first, *at in np.argwhere(table.cells != UNSET).tolist()
+    }
+
+
 @dataclass(frozen=True)
 class Layer:
     """Something that sets cells of one arch and interface. `kind` is `table`, `patch` or `pins`.

@@ -6,15 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from txtdb.evidence.files import evidence_digest
 from txtdb.faults import Fault, Severity, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.listing import EVIDENCE_FOLDER
-from txtdb.layers.resolve import LayerTable
+from txtdb.layers.resolve import LayerTable, set_cells
 from txtdb.model.table import UNSET, FileTable, build_table
-from txtdb.model.values import Functional
 from txtdb.patching.files import opened, root_files
 from txtdb.patching.naming import PatchName, next_number, parse_name
 from txtdb.patching.outcome import Action, Outcome, Step
@@ -80,14 +77,6 @@ def read_patch(database: Database, path: Path) -> Incoming | list[Fault]:
         return [Fault("argument", Span(shown), f"the database has no {iface} on {arch}", "see `txtdb schema show`")]
     table, more = build_table(source, database.schemas[iface], arch, database.pool(iface))
     return list(errors(more)) or Incoming(path, name, arch, data, table)
-
-
-def set_cells(table: LayerTable) -> set[tuple[Functional, tuple[int, ...]]]:
-    """The cells that a layer sets, masks among them."""
-    return {
-        (table.functionals[first], tuple(bins[place] for bins, place in zip(table.bins, at, strict=True)))
-        for first, *at in np.argwhere(table.cells != UNSET).tolist()
-    }
 
 
 class _Taken:

@@ -9,9 +9,8 @@ from txtdb.diff.render import counted
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.listing import LayerFile
-from txtdb.layers.resolve import Fold, Layer
+from txtdb.layers.resolve import Fold, Layer, set_cells
 from txtdb.model.table import UNSET, FileTable
-from txtdb.patching.apply import set_cells
 from txtdb.patching.consequences import consequences
 from txtdb.patching.grounds import Past, ground_under, ground_with
 from txtdb.patching.naming import PatchName, next_number, parse_name

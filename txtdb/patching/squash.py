@@ -11,7 +11,7 @@ from txtdb.diff.render import counted
 from txtdb.faults import Fault, Span, errors
 from txtdb.layers.database import Database
 from txtdb.layers.listing import LayerFile
-from txtdb.layers.resolve import Layer
+from txtdb.layers.resolve import Layer, set_cells
 from txtdb.model.edit import edit_cells
 from txtdb.model.table import MASKED, UNSET, Cells, FileTable
 from txtdb.model.values import Functional
@@ -92,7 +92,7 @@ class _Folding:
         own = [self._stack.own_table] if with_table and self._stack.own_table else []
         measured: set[tuple[Functional, tuple[int, ...]]] = set()
         for layer in (*own, *self._folded):
-            cells = _set_cells(layer)
+            cells = set_cells(layer.table)
             if layer.evidence:
                 measured |= cells
             elif measured & cells:
@@ -169,14 +169,6 @@ class _Folding:
 
 def _up_to(patches: Iterable[Layer], number: int) -> tuple[Layer, ...]:
     return tuple(layer for layer in patches if (layer.number or 0) <= number)
-
-
-def _set_cells(layer: Layer) -> set[tuple[Functional, tuple[int, ...]]]:
-    table = layer.table
-    return {
-        (table.functionals[first], tuple(bins[place] for bins, place in zip(table.bins, at, strict=True)))
-        for first, *at in np.argwhere(table.cells != UNSET).tolist()
-    }
 
 
 def _source(layer: Layer) -> Source:
